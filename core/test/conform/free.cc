@@ -1,0 +1,65 @@
+// free: null is nothing, errno survives, and memory that was freed is given out again.
+#include <malloc.h>
+
+#include "../check.h"
+
+namespace {
+
+void NullIsNothing() {
+  errno = EXDEV;
+  free(Hide(nullptr));
+  CHECK(errno == EXDEV);
+}
+
+void ErrnoIsPreserved() {
+  for (size_t size = 1; size <= (size_t{200} << 20); size = size * 5 + 3) {
+    void* block = malloc(size);
+    CHECK(block != nullptr);
+    static_cast<char*>(block)[size - 1] = 1;
+    errno = EXDEV;
+    free(block);
+    CHECK(errno == EXDEV);
+  }
+}
+
+void ErrnoIsPreservedOverManyFrees() {
+  static void* blocks[20000];
+  for (void*& block : blocks) {
+    block = malloc(600);
+    CHECK(block != nullptr);
+  }
+  errno = EXDEV;
+  for (void* block : blocks) free(block);
+  CHECK(errno == EXDEV);
+}
+
+// 64 GiB pass through here in all; a heap that did not reuse them would not live.
+void FreedMemoryIsUsedAgain() {
+  for (int i = 0; i < 4096; ++i) {
+    auto* block = static_cast<char*>(malloc(size_t{16} << 20));
+    CHECK(block != nullptr);
+    block[i] = 1;
+    free(block);
+  }
+}
+
+// Some programs look at the body of a block just after they freed it. Granary leaves everything
+// from byte 16 on as it was until the block is given out again.
+void TheBodyOfAFreedBlockStays() {
+  auto* block = static_cast<unsigned char*>(malloc(616));
+  CHECK(block != nullptr);
+  memset(block, 0x6b, 616);
+  const auto* body = static_cast<unsigned char*>(Hide(block));
+  free(block);
+  CHECK(body[32] == 0x6b && body[208] == 0x6b && body[600] == 0x6b);
+}
+
+}  // namespace
+
+int main() {
+  NullIsNothing();
+  ErrnoIsPreserved();
+  ErrnoIsPreservedOverManyFrees();
+  FreedMemoryIsUsedAgain();
+  if (!OnSystemHeap()) TheBodyOfAFreedBlockStays();
+}
