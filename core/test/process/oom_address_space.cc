@@ -1,0 +1,38 @@
+// RLIMIT_AS, set before the program starts and lowered while it runs: null and ENOMEM, nothing
+// broken, and everything works again once memory is back.
+#include "oom.h"
+
+namespace {
+
+constexpr size_t kMebi = size_t{1} << 20;
+constexpr size_t kBefore = 384 * kMebi;
+
+// At the end a stack that nobody kept must fit too: the heap leaves the rest of the process room.
+int UnderTheLimit() {
+  oom::RunAll(2 * kBefore, true);
+  if (!OnSystemHeap()) oom::ThreadsStartAndAllocate(256 << 10);
+  return 0;
+}
+
+// An allocator may own address space that it reserved before the limit came, so here the limit need
+// not be felt; what is given out must be good all the same.
+void LoweredWhileRunning() {
+  oom::Limit(RLIMIT_AS, oom::StatusBytes("VmSize:") + 64 * kMebi);
+  oom::RunAll(256 * kMebi, false);
+  oom::Limit(RLIMIT_AS, kMebi);
+  for (const oom::Request& request : oom::kRequests) {
+    oom::Chain chain = oom::TakeAll(request, 64 * kMebi);
+    oom::FreeAll(chain, request);
+  }
+  oom::Limit(RLIMIT_AS, RLIM_INFINITY);
+  oom::ExhaustAndRecover({1000, 0}, 128 * kMebi, false);
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+  if (argc > 1) return UnderTheLimit();
+  oom::RunLimited(RLIMIT_AS, kBefore, "from the start");
+  LoweredWhileRunning();
+  oom::ThreadsStartAndAllocate();
+}

@@ -1,0 +1,25 @@
+// RLIMIT_DATA counts private writable memory: as RLIMIT_AS, before the start and while running.
+#include "oom.h"
+
+namespace {
+
+constexpr size_t kMebi = size_t{1} << 20;
+
+void LoweredWhileRunning() {
+  oom::Limit(RLIMIT_DATA, oom::StatusBytes("VmData:") + 96 * kMebi);
+  oom::RunAll(256 * kMebi, false);
+  oom::Limit(RLIMIT_DATA, RLIM_INFINITY);
+  oom::ExhaustAndRecover({1000, 0}, 128 * kMebi, false);
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+  if (argc > 1) {
+    oom::RunAll(1024 * kMebi, true);
+    return 0;
+  }
+  oom::RunLimited(RLIMIT_DATA, 256 * kMebi, "from the start");
+  LoweredWhileRunning();
+  oom::ThreadsStartAndAllocate();
+}
