@@ -1,0 +1,72 @@
+# Verbs only. Each checks what it needs with scripts/need.sh, then calls cmake, ctest or go.
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc)
+FUZZ_RUNS ?= 200000
+SOAK_SECONDS ?= 3600
+VERSION := $(shell cat VERSION)
+
+.DEFAULT_GOAL := all
+.PHONY: all ship tool demo test bench lint install musl arm64 fuzz soak clean help
+
+all: ship tool ## build the library and the command (the default)
+
+ship:
+	@scripts/need.sh build
+	cmake --preset release
+	cmake --build build --target ship -j $(JOBS)
+
+tool:
+	@scripts/need.sh build
+	CGO_ENABLED=0 scripts/go.sh build -trimpath -buildvcs=false \
+	  -ldflags "-s -w -X main.version=$(VERSION)" -o build/bin/granary ./tool/cmd/granary
+
+demo: all ## compare Granary with its peers under a real Redis, in under four minutes
+	@scripts/need.sh demo
+	build/bin/granary bench redis --quick
+
+test: ## build everything and run every test
+	@scripts/need.sh build test
+	@$(MAKE) --no-print-directory all
+	JOBS=$(JOBS) scripts/test.sh
+
+bench: all ## run the benchmark programs under every allocator found (ARGS= for its flags)
+	@scripts/need.sh demo
+	cmake --build build --target bench/all -j $(JOBS)
+	build/bin/granary bench micro $(ARGS)
+
+lint: ## check format, layers, scripts and documents without running anything
+	@scripts/need.sh build test lint
+	scripts/lint.sh
+
+install: all ## install below PREFIX, inside DESTDIR
+	DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+musl: ## build the library for musl and try it there
+	@scripts/need.sh build musl
+	cmake --preset musl
+	cmake --build build/musl --target ship -j $(JOBS)
+	scripts/smoke_musl.sh build/musl/lib
+
+arm64: ## cross-compile for arm64 and run the conformance programs under emulation
+	@scripts/need.sh build arm64
+	cmake --preset arm64
+	cmake --build build/arm64 -j $(JOBS)
+	ctest --test-dir build/arm64 --output-on-failure -j $(JOBS) -R '^conform\.'
+
+fuzz: ## run every fuzzer for FUZZ_RUNS inputs under the address sanitizer
+	@scripts/need.sh build test
+	cmake --preset asan
+	cmake --build build/asan -j $(JOBS)
+	scripts/fuzz.sh build/asan/test/fuzz $(FUZZ_RUNS)
+
+soak: all ## run the storms for SOAK_SECONDS
+	@scripts/need.sh test
+	cmake --build build --target core/test/all -j $(JOBS)
+	scripts/soak.sh build $(SOAK_SECONDS)
+
+clean: ## remove everything that was built
+	rm -rf build
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,90 @@
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_package(Threads REQUIRED)
+set(preload LD_PRELOAD=$<TARGET_FILE:granary>)
+set(library_environment GRANARY_LIB=$<TARGET_FILE:granary> GRANARY_BUILD=${CMAKE_BINARY_DIR})
+
+# The programs misuse memory on purpose, so the warnings that would say so are off.
+set(program_flags -O2 -g -fno-builtin -Wall -Wextra
+  -Wno-unused-result -Wno-use-after-free -Wno-free-nonheap-object -Wno-deprecated-declarations
+  -Wno-alloc-size-larger-than $<$<COMPILE_LANGUAGE:CXX>:-Wno-mismatched-new-delete>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-sized-deallocation>)
+
+function(granary_program target folder name source)
+  add_executable(${target} ${source})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+    ${CMAKE_SOURCE_DIR}/core/include)
+  target_compile_options(${target} PRIVATE ${program_flags})
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} rt)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test/${folder})
+endfunction()
+
+# Runs a program with the library preloaded; under emulation the emulator passes the variable on.
+function(granary_preload_test test target)
+  if(CMAKE_CROSSCOMPILING)
+    add_test(NAME ${test}
+      COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} -E ${preload} $<TARGET_FILE:${target}>)
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${library_environment}")
+  else()
+    add_test(NAME ${test} COMMAND ${target})
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${preload};${library_environment}")
+  endif()
+endfunction()
+
+# Storms and processes use every CPU and thousands of threads: they run alone under ctest -j.
+set(processors_conform 1)
+set(processors_process 2)
+set(processors_storm 2)
+set(static_flavours conform storm)
+
+foreach(folder conform process storm)
+  file(GLOB programs CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*.c)
+  foreach(source ${programs})
+    cmake_path(GET source STEM name)
+    granary_program(${folder}_${name} ${folder} ${name} ${source})
+    granary_preload_test(${folder}.${name} ${folder}_${name})
+    set(tests ${folder}.${name})
+    if(folder IN_LIST static_flavours)
+      granary_program(${folder}_${name}_static ${folder} ${name}.static ${source})
+      target_link_libraries(${folder}_${name}_static PRIVATE
+        $<LINK_LIBRARY:WHOLE_ARCHIVE,granary_static>)
+      # Programs that ask dlsym for our symbols must find them in themselves.
+      set_target_properties(${folder}_${name}_static PROPERTIES ENABLE_EXPORTS ON)
+      add_test(NAME ${folder}.${name}.static COMMAND ${folder}_${name}_static)
+      set_tests_properties(${folder}.${name}.static PROPERTIES
+        ENVIRONMENT "${library_environment};GRANARY_STATIC=1")
+      list(APPEND tests ${folder}.${name}.static)
+    endif()
+    set_tests_properties(${tests} PROPERTIES
+      TIMEOUT 180 SKIP_RETURN_CODE 77 PROCESSORS ${processors_${folder}})
+  endforeach()
+endforeach()
+if(CMAKE_CROSSCOMPILING)
+  return()
+endif()
+
+file(GLOB programs CONFIGURE_DEPENDS misuse/*.cc misuse/*.c)
+foreach(source ${programs})
+  cmake_path(GET source STEM name)
+  granary_program(misuse_${name} misuse ${name} ${source})
+  add_test(NAME misuse.${name} COMMAND Python3::Interpreter
+    ${CMAKE_SOURCE_DIR}/scripts/run_misuse.py ${source} $<TARGET_FILE:misuse_${name}>)
+  set_tests_properties(misuse.${name} PROPERTIES TIMEOUT 60 ENVIRONMENT "${library_environment}")
+endforeach()
+
+file(GLOB scripts CONFIGURE_DEPENDS programs/*.sh)
+foreach(script ${scripts})
+  cmake_path(GET script STEM name)
+  add_test(NAME programs.${name} COMMAND sh ${script})
+  set_tests_properties(programs.${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2
+    ENVIRONMENT "${library_environment}")
+endforeach()
+
+foreach(script test_install fast_path)
+  add_test(NAME scripts.${script} COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/${script}.sh)
+  set_tests_properties(scripts.${script} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77
+    ENVIRONMENT "${library_environment}")
+endforeach()
+add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
+  ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)

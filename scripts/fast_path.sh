@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# fast_path.sh [--update]: counts the instructions of a warm malloc(40), free and the operators in
+# the built library and compares them with core/test/golden/fast_path.x86_64.txt. A count above its
+# golden fails; a compiler other than the one the golden was made with is held to its limit only.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+golden=core/test/golden/fast_path.x86_64.txt
+limit=22
+build=${GRANARY_BUILD:-build}
+library=${GRANARY_LIB:-$build/lib/libgranary.so}
+if [ "$(uname -m)" != x86_64 ]; then
+  echo "fast_path.sh: counts are kept for x86_64 only"
+  exit 77
+fi
+
+counter=$build/test/fast_path_count
+mkdir -p "$build/test"
+cc -O2 -D_GNU_SOURCE -fno-builtin -Wall -Wextra -o "$counter" core/test/fast_path/count.c -ldl
+compiler=$(readelf -p .comment "$library" | grep -o 'GCC: ([^)]*) [0-9]*' | head -n 1 | awk '{print $NF}')
+counts=$(env LD_PRELOAD="$(realpath "$library")" "$counter")
+
+if [ "${1:-}" = --update ]; then
+  printf '# call\tinstructions, as compiled by GCC %s\n%s\n' "$compiler" "$counts" >"$golden"
+fi
+echo "$counts"
+awk -F '\t' -v compiler="$compiler" -v limit="$limit" '
+  FNR == NR {
+    if (/^#/) same = ($0 ~ ("GCC " compiler "$")); else golden[$1] = $2
+    next
+  }
+  {
+    allowed = same ? golden[$1] : limit
+    if ($2 > allowed) {
+      printf "fast_path.sh: %s takes %d instructions, %d are allowed; make it shorter, or accept it with scripts/fast_path.sh --update\n", $1, $2, allowed
+      bad = 1
+    }
+  }
+  END { exit bad }
+' "$golden" - <<<"$counts"
+echo "fast_path.sh: ok"

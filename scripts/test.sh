@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Runs every test step, also after a failure, and closes with the runners' own summary lines.
+# Called by `make test`, which has built the library and the command.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+jobs=${JOBS:-2}
+logs=build/test-logs
+rm -rf "$logs" && mkdir -p "$logs"
+failed=()
+
+# step NAME COMMAND...: runs the command, shows and keeps its output.
+step() {
+  local name=$1
+  shift
+  echo "== $name: $*"
+  "$@" 2>&1 | tee "$logs/$name.log"
+  if [ "${PIPESTATUS[0]}" != 0 ]; then failed+=("$name"); fi
+}
+
+run_ctest() { ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$jobs"; }
+
+# The sanitizer presets hold the unit tests and the fuzzers.
+run_sanitizer() {
+  cmake --preset "$1" && cmake --build "build/$1" -j "$jobs" && run_ctest "build/$1"
+}
+
+# GCC 12's thread sanitizer stops at some address layouts, so it runs without randomisation
+# where that is allowed.
+run_tsan() {
+  cmake --preset tsan && cmake --build build/tsan -j "$jobs" || return 1
+  if setarch -R true 2>/dev/null; then
+    setarch -R ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs"
+  else
+    run_ctest build/tsan
+  fi
+}
+
+summaries() {
+  local log
+  for log in "$logs"/*.log; do
+    grep -hE '^(ok|FAIL|---)[[:space:]:]|tests passed|: ok$' "$log" |
+      sed "s/^/$(basename "$log" .log)	/"
+  done
+}
+
+step build cmake --build build --target core/test/all -j "$jobs"
+step layers scripts/check_layers.py
+step documents scripts/check_doc_paths.py
+step vet scripts/go.sh vet ./...
+step go scripts/go.sh test ./...
+step asan run_sanitizer asan
+step tsan run_tsan
+step ctest run_ctest build
+
+echo "== summary"
+summaries
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "make test: failed: ${failed[*]} (output in $logs)"
+  exit 1
+fi
+echo "make test: every step passed"

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what was built into an empty folder, then builds and runs a C program against it by
+# pkg-config and by find_package, shared and static.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+build=${GRANARY_BUILD:-$root/build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [ ! -x "$build/bin/granary" ]; then
+  echo "test_install.sh: $build/bin/granary is missing; run make first" >&2
+  exit 1
+fi
+
+# Under DESTDIR the files lie where a package would put them; the tree is then used from there.
+DESTDIR=$work/staged cmake --install "$build" --prefix /opt/granary >/dev/null
+prefix=$work/staged/opt/granary
+for file in lib/libgranary.so lib/libgranary.a lib/granary.o include/granary/granary.h bin/granary \
+  share/doc/granary/LICENSE; do
+  [ -e "$prefix/$file" ] || {
+    echo "test_install.sh: $file was not installed" >&2
+    exit 1
+  }
+done
+
+# expect_granary PROGRAM: the program runs, and its malloc is ours.
+expect_granary() { LD_LIBRARY_PATH=$prefix/lib "$1" expect-granary; }
+
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+read -ra flags < <(pkg-config --cflags --libs granary)
+cc -O2 -fno-builtin core/test/smoke/smoke.c -o "$work/pkg" "${flags[@]}" -ldl
+expect_granary "$work/pkg"
+
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(consumer C)
+find_package(Granary REQUIRED)
+foreach(kind granary static)
+  add_executable(uses_\${kind} $root/core/test/smoke/smoke.c)
+  target_compile_options(uses_\${kind} PRIVATE -fno-builtin)
+  target_link_libraries(uses_\${kind} Granary::\${kind} dl)
+endforeach()
+END
+cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$work/cmake/build" >/dev/null
+expect_granary "$work/cmake/build/uses_granary"
+expect_granary "$work/cmake/build/uses_static"
+echo "test_install.sh: ok"
