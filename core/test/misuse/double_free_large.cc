@@ -1,0 +1,11 @@
+// dies: granary: double free
+// an 8 MiB block freed twice.
+#include "../check.h"
+
+int main() {
+  void* block = malloc(8 << 20);
+  CHECK(block != nullptr);
+  void* again = Hide(block);
+  free(block);
+  free(again);
+}

@@ -1,0 +1,7 @@
+// dies: granary: free of an address that Granary did not allocate
+// free of a string literal.
+#include "../check.h"
+
+int main() {
+  free(Hide("granary"));
+}

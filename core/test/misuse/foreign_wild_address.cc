@@ -1,0 +1,7 @@
+// dies: granary: free of an address that Granary did not allocate
+// free of a pointer that was overwritten by a pattern.
+#include "../check.h"
+
+int main() {
+  free(reinterpret_cast<void*>(HideSize(0xdeadbeefdeadbee0)));
+}

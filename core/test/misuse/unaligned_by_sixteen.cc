@@ -1,0 +1,9 @@
+// dies: granary: free of an unaligned address
+// free of a 64-byte block at +16.
+#include "../check.h"
+
+int main() {
+  auto* block = static_cast<char*>(malloc(64));
+  CHECK(block != nullptr);
+  free(Hide(block + 16));
+}
