@@ -1,0 +1,195 @@
+// Package allocators knows what can be preloaded: the allocators of this machine's packages, those in
+// a folder of the user's, any NAME=PATH, and Granary itself.
+package allocators
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Ours is the name of the contender that the others are peers of.
+const Ours = "granary"
+
+// A Contender is an allocator with its settings, as one column of a comparison.
+type Contender struct {
+	Name   string   `json:"name"`
+	Path   string   `json:"path"`
+	Env    []string `json:"env,omitempty"`
+	SHA256 string   `json:"sha256,omitempty"`
+	// System marks the C library's own allocator, which a program has without any preload unless it
+	// is linked to another.
+	System bool `json:"system,omitempty"`
+}
+
+// Ours is true for Granary and for Granary with other settings.
+func (c Contender) Ours() bool {
+	return c.Name == Ours || strings.HasPrefix(c.Name, Ours+":")
+}
+
+// Variables are what a program's environment needs to run under the contender. The system's allocator
+// is preloaded only on request: into a program that is linked to another allocator.
+func (c Contender) Variables(preloadSystem bool) []string {
+	vars := slices.Clone(c.Env)
+	if !c.System || preloadSystem {
+		vars = append(vars, "LD_PRELOAD="+c.Path)
+	}
+	return vars
+}
+
+// known are the allocators that packages install, and the package to install when one is missing.
+var known = []struct {
+	name, pkg string
+	files     []string
+	system    bool
+}{
+	{"glibc", "libc6", []string{"libc.so.6"}, true},
+	{"jemalloc", "libjemalloc2", []string{"libjemalloc.so.2"}, false},
+	{"tcmalloc", "libtcmalloc-minimal4", []string{"libtcmalloc_minimal.so.4", "libtcmalloc.so.4"}, false},
+	{"mimalloc", "libmimalloc2.0", []string{"libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0"}, false},
+}
+
+// A Finder finds contenders. Its fields are the world it looks at.
+type Finder struct {
+	LibraryDirs []string               // where packages install libraries
+	PeersDir    string                 // NAME.so, with its variables a line each in NAME.env
+	FindOurs    func() (string, error) // libgranary.so
+}
+
+// Found is every contender of this machine, and a sentence about each that is missing.
+func (f Finder) Found() (found []Contender, missing []string) {
+	for _, k := range known {
+		path, ok := f.library(k.files)
+		if !ok {
+			missing = append(missing, fmt.Sprintf("%s is left out: %s is not installed; install the package %s", k.name, k.files[0], k.pkg))
+			continue
+		}
+		found = append(found, Contender{Name: k.name, Path: path, System: k.system})
+	}
+	found = append(found, f.peers(found)...)
+	ours, err := f.FindOurs()
+	if err != nil {
+		return found, append(missing, fmt.Sprintf("%s is left out: %v", Ours, err))
+	}
+	return append(found, Contender{Name: Ours, Path: ours}), missing
+}
+
+func (f Finder) library(files []string) (string, bool) {
+	for _, file := range files {
+		for _, dir := range f.LibraryDirs {
+			path := filepath.Join(dir, file)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				return path, true
+			}
+		}
+	}
+	return "", false
+}
+
+// peers are the libraries of PeersDir. One with the name of a package's allocator is told apart by a
+// prefix, as it is another version.
+func (f Finder) peers(taken []Contender) []Contender {
+	if f.PeersDir == "" {
+		return nil
+	}
+	paths, _ := filepath.Glob(filepath.Join(f.PeersDir, "*.so")) // the pattern is well formed
+	var out []Contender
+	for _, path := range paths {
+		name := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".so"), "lib")
+		if slices.ContainsFunc(taken, func(c Contender) bool { return c.Name == name }) {
+			name = "new-" + name
+		}
+		vars, _ := os.ReadFile(strings.TrimSuffix(path, ".so") + ".env") // most need none
+		out = append(out, Contender{Name: name, Path: path, Env: strings.Fields(string(vars))})
+	}
+	return out
+}
+
+// Select gives the contenders that a list names, in its order: names of found ones, or
+// NAME=PATH[,VARIABLE=VALUE...]. An empty list selects all that are found.
+func (f Finder) Select(list string) (selected []Contender, notes []string, err error) {
+	found, missing := f.Found()
+	if list == "" {
+		selected, notes = found, missing
+	} else if selected, err = pick(list, found, missing); err != nil {
+		return nil, nil, err
+	}
+	if len(selected) == 0 {
+		return nil, nil, fmt.Errorf("no allocator was found; name one with --allocators NAME=PATH")
+	}
+	for i := range selected {
+		if err := selected[i].identify(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return selected, notes, nil
+}
+
+func pick(list string, found []Contender, missing []string) ([]Contender, error) {
+	var out []Contender
+	for item := range strings.SplitSeq(list, ",") {
+		name, value, assigned := strings.Cut(item, "=")
+		switch {
+		case assigned && isVariable(name) && len(out) > 0:
+			last := &out[len(out)-1]
+			last.Env = append(last.Env, item)
+		case assigned:
+			out = append(out, Contender{Name: name, Path: value})
+		default:
+			c, err := named(name, found, missing)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, c)
+		}
+	}
+	for i, c := range out {
+		if slices.ContainsFunc(out[:i], func(o Contender) bool { return o.Name == c.Name }) {
+			return nil, fmt.Errorf("--allocators names %s twice; give each its own NAME=PATH", c.Name)
+		}
+	}
+	return out, nil
+}
+
+// isVariable tells VARIABLE=VALUE of the contender before it from NAME=PATH of the next.
+func isVariable(name string) bool {
+	return name != "" && name == strings.ToUpper(name)
+}
+
+func named(name string, found []Contender, missing []string) (Contender, error) {
+	var names []string
+	for _, c := range found {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	for _, sentence := range missing {
+		if rest, ok := strings.CutPrefix(sentence, name+" is left out: "); ok {
+			return Contender{}, fmt.Errorf("%s cannot be measured: %s", name, rest)
+		}
+	}
+	return Contender{}, fmt.Errorf("there is no allocator %q; choose from %s, or give NAME=PATH", name, strings.Join(names, ", "))
+}
+
+// identify makes the path real and notes which bytes are measured.
+func (c *Contender) identify() error {
+	path, err := filepath.Abs(c.Path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return fmt.Errorf("the library of %s: %w", c.Name, err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("the library of %s: %w", c.Name, err)
+	}
+	sum := sha256.Sum256(data)
+	c.Path, c.SHA256 = path, hex.EncodeToString(sum[:])
+	return nil
+}

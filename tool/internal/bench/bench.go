@@ -1,0 +1,163 @@
+// Package bench holds the words that the workbench is written in. A scenario yields samples; plan
+// collects them into results; report reads results and nothing else. A new scenario therefore brings
+// its own rows and needs no change here.
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"granary/tool/internal/allocators"
+)
+
+// Schema names the layout of the JSON file.
+const Schema = "granary-bench/1"
+
+// Better says which of two values is to be preferred.
+type Better string
+
+// The directions of a metric. A Neutral one is shown but never compared.
+const (
+	Lower   Better = "lower"
+	Higher  Better = "higher"
+	Neutral Better = ""
+)
+
+// A Row is one line of the comparison: a metric within a phase of the scenario.
+type Row struct {
+	Phase  string   `json:"phase"`
+	Metric string   `json:"metric"`
+	Unit   string   `json:"unit"`
+	Better Better   `json:"better,omitempty"`
+	Target *float64 `json:"target,omitempty"`
+}
+
+// Key identifies a row among others.
+func (r Row) Key() Key { return Key{r.Phase, r.Metric} }
+
+// Key is the identity of a row.
+type Key struct{ Phase, Metric string }
+
+// An Observation is one measured value.
+type Observation struct {
+	Contender string  `json:"contender"`
+	Round     int     `json:"round"`
+	Phase     string  `json:"phase"`
+	Metric    string  `json:"metric"`
+	Value     float64 `json:"value"`
+}
+
+// A Series is a value over time, in seconds since its phase began.
+type Series struct {
+	Contender string       `json:"contender"`
+	Round     int          `json:"round"`
+	Phase     string       `json:"phase"`
+	Metric    string       `json:"metric"`
+	Unit      string       `json:"unit"`
+	Points    [][2]float64 `json:"points"`
+}
+
+// A Failure says why a contender has no values from some round on.
+type Failure struct {
+	Contender string `json:"contender"`
+	Round     int    `json:"round"`
+	Reason    string `json:"reason"`
+}
+
+// A Sample is what one run of one contender yields.
+type Sample struct {
+	values map[Key]float64
+	order  []Key
+	series []Series
+}
+
+// Set records a value.
+func (s *Sample) Set(phase, metric string, value float64) {
+	if s.values == nil {
+		s.values = map[Key]float64{}
+	}
+	key := Key{phase, metric}
+	if _, known := s.values[key]; !known {
+		s.order = append(s.order, key)
+	}
+	s.values[key] = value
+}
+
+// Get returns a recorded value.
+func (s *Sample) Get(phase, metric string) (float64, bool) {
+	v, ok := s.values[Key{phase, metric}]
+	return v, ok
+}
+
+// Trace records a series; its contender and round are filled in later.
+func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
+
+// Results is everything a run of the workbench yields, and the JSON file's content.
+type Results struct {
+	Schema       string                 `json:"schema"`
+	Scenario     string                 `json:"scenario"`
+	Version      string                 `json:"version"`
+	Started      time.Time              `json:"started"`
+	Seconds      float64                `json:"seconds"`
+	Rounds       int                    `json:"rounds"`
+	Settings     map[string]any         `json:"settings"`
+	Machine      Machine                `json:"machine"`
+	Contenders   []allocators.Contender `json:"contenders"`
+	Rows         []Row                  `json:"rows"`
+	Observations []Observation          `json:"observations"`
+	Series       []Series               `json:"series,omitempty"`
+	Failures     []Failure              `json:"failures,omitempty"`
+	Notes        []string               `json:"notes,omitempty"`
+}
+
+// Add takes in the sample of one contender and round.
+func (r *Results) Add(contender string, round int, s Sample) {
+	for _, key := range s.order {
+		r.Observations = append(r.Observations, Observation{contender, round, key.Phase, key.Metric, s.values[key]})
+	}
+	for _, series := range s.series {
+		series.Contender, series.Round = contender, round
+		r.Series = append(r.Series, series)
+	}
+}
+
+// Values are the values of a row for one contender by round.
+func (r *Results) Values(contender string, key Key) map[int]float64 {
+	out := map[int]float64{}
+	for _, o := range r.Observations {
+		if o.Contender == contender && (Key{o.Phase, o.Metric}) == key {
+			out[o.Round] = o.Value
+		}
+	}
+	return out
+}
+
+// WriteJSON writes the results to path, which is complete or not there at all.
+func (r *Results) WriteJSON(path string) error {
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode the results: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the folder of the results: %w", err)
+	}
+	part := path + ".part"
+	if err := os.WriteFile(part, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("put the results in place: %w", err)
+	}
+	return nil
+}
+
+// Names of metrics that are taken of a whole program, whatever it does.
+const (
+	MetricWall    = "wall time"
+	MetricCPU     = "CPU time"
+	MetricPeakRSS = "peak RSS"
+	MetricFaults  = "page faults"
+)

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/preload"
+)
+
+// Options are the flags that every scenario has.
+type Options struct {
+	Quick      bool
+	Rounds     int
+	Allocators list
+	JSON       string
+	Lib        string
+}
+
+// list is a flag that may be given several times.
+type list string
+
+func (l *list) String() string { return string(*l) }
+
+// Set appends to what was given before.
+func (l *list) Set(value string) error {
+	if *l != "" {
+		value = string(*l) + "," + value
+	}
+	*l = list(value)
+	return nil
+}
+
+// Register declares the options on fs.
+func (o *Options) Register(fs *flag.FlagSet) {
+	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, under three minutes on two cores for five allocators")
+	fs.IntVar(&o.Rounds, "rounds", 0, "how often each allocator is measured (default 3 with --quick, else 5)")
+	fs.Var(&o.Allocators, "allocators", "`names` separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
+	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
+	fs.StringVar(&o.Lib, "lib", "", "the `library` measured as granary (default: libgranary.so beside this command, or installed)")
+}
+
+// Check refuses options that make no sense and fills in the defaults.
+func (o *Options) Check(fs *flag.FlagSet) error {
+	if fs.NArg() > 0 {
+		return &cli.ExitError{Code: cli.CodeUsage, Err: errors.New(fs.Name() + " takes options only, not " + fs.Arg(0))}
+	}
+	if o.Rounds < 0 {
+		return &cli.ExitError{Code: cli.CodeUsage, Err: errors.New("--rounds must be 1 or more")}
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 5
+		if o.Quick {
+			o.Rounds = 3
+		}
+	}
+	return nil
+}
+
+// Select finds the contenders that the options ask for.
+func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) {
+	finder := allocators.Finder{
+		LibraryDirs: preload.LibraryDirs(),
+		PeersDir:    env.Getenv("GRANARY_PEERS"),
+		FindOurs:    func() (string, error) { return preload.FindLibrary(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
+	}
+	return finder.Select(string(o.Allocators))
+}
+
+// NewResults are empty results of a scenario that starts now.
+func NewResults(env cli.Env, scenario string, settings map[string]any, contenders []allocators.Contender, rows []Row) *Results {
+	return &Results{
+		Schema: Schema, Scenario: scenario, Version: env.Version, Started: time.Now(), Settings: settings,
+		Machine: Facts("/"), Contenders: contenders, Rows: rows,
+	}
+}
+
+// Ended is the error of a run for the user: an interrupted run ends with 130, as a shell expects.
+func Ended(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &cli.ExitError{Code: 130, Err: errors.New("interrupted; what was finished is above")}
+	}
+	return err
+}

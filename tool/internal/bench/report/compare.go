@@ -1,0 +1,199 @@
+// Package report reads results and says what they mean: as a table, as Markdown, as a verdict a row.
+package report
+
+import (
+	"math"
+	"slices"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/stat"
+)
+
+// Against says what the ratios of a comparison are to.
+type Against int
+
+// A row's values are compared to the best contender, or to the best that is not Granary.
+const (
+	BestOfAll Against = iota
+	BestPeer
+)
+
+// A Cell is one contender's share of a row.
+type Cell struct {
+	Median     float64
+	Range      stat.Interval
+	Bootstrap  stat.Interval // of the median
+	Rounds     int
+	Cost       float64 // how many times worse than the reference, by the medians; below 1 is better
+	Comparison stat.Comparison
+	Best       bool // the best of the row
+	Reference  bool // what the row's ratios are to
+	Noise      bool // no difference from the reference is shown
+}
+
+// A Line is a row with a cell for each contender.
+type Line struct {
+	Row    bench.Row
+	Cells  []Cell
+	Target *Target
+}
+
+// A Target is a goal that Granary's median is held against.
+type Target struct {
+	Goal, Value float64
+	Met         bool
+	Missed      float64 // by which share of the goal
+}
+
+// Compare works out every row of results.
+func Compare(r *bench.Results, against Against) []Line {
+	var lines []Line
+	for _, row := range r.Rows {
+		values := make([]map[int]float64, len(r.Contenders))
+		total := 0
+		for i, c := range r.Contenders {
+			values[i] = r.Values(c.Name, row.Key())
+			total += len(values[i])
+		}
+		if total == 0 {
+			continue
+		}
+		lines = append(lines, compareRow(r, row, values, against))
+	}
+	return lines
+}
+
+func compareRow(r *bench.Results, row bench.Row, values []map[int]float64, against Against) Line {
+	line := Line{Row: row, Cells: make([]Cell, len(values))}
+	for i := range values {
+		line.Cells[i] = summarise(values[i])
+	}
+	all := func(int) bool { return true }
+	peer := func(i int) bool { return !r.Contenders[i].Ours() }
+	best, reference := bestOf(line, all), bestOf(line, all)
+	if against == BestPeer {
+		reference = bestOf(line, peer)
+	}
+	if reference >= 0 && row.Better != bench.Neutral {
+		line.Cells[best].Best = true
+		line.Cells[reference].Reference = true
+		for i := range line.Cells {
+			line.Cells[i].measure(row, line.Cells[reference], values[i], values[reference])
+		}
+	}
+	for i, c := range r.Contenders {
+		if row.Target != nil && c.Name == "granary" && line.Cells[i].Rounds > 0 {
+			line.Target = judge(row, line.Cells[i].Median)
+		}
+	}
+	return line
+}
+
+func summarise(values map[int]float64) Cell {
+	list := make([]float64, 0, len(values))
+	for _, round := range rounds(values) {
+		list = append(list, values[round])
+	}
+	if len(list) == 0 {
+		return Cell{Median: math.NaN()}
+	}
+	return Cell{
+		Median: stat.Median(list), Range: stat.Range(list), Rounds: len(list),
+		Bootstrap: stat.Bootstrap(list, stat.Median, stat.Confidence, 1),
+	}
+}
+
+func rounds(values map[int]float64) []int {
+	var out []int
+	for round := range values {
+		out = append(out, round)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func bestOf(line Line, allowed func(int) bool) int {
+	best := -1
+	for i, c := range line.Cells {
+		if c.Rounds == 0 || !allowed(i) {
+			continue
+		}
+		if best < 0 || better(line.Row.Better, c.Median, line.Cells[best].Median) {
+			best = i
+		}
+	}
+	return best
+}
+
+func better(direction bench.Better, a, b float64) bool {
+	if direction == bench.Higher {
+		return a > b
+	}
+	return a < b
+}
+
+// measure fills in how the cell stands to the reference.
+func (c *Cell) measure(row bench.Row, reference Cell, own, theirs map[int]float64) {
+	c.Cost = Cost(row.Better, c.Median, reference.Median)
+	var a, b []float64
+	for _, round := range rounds(own) {
+		if value, ok := theirs[round]; ok {
+			a, b = append(a, own[round]), append(b, value)
+		}
+	}
+	c.Comparison = stat.Compare(a, b)
+	c.Noise = !c.Reference && c.Rounds > 0 && !c.Comparison.Differs()
+}
+
+// Cost is how many times worse value is than reference.
+func Cost(direction bench.Better, value, reference float64) float64 {
+	if direction == bench.Higher {
+		value, reference = reference, value
+	}
+	if value == reference {
+		return 1
+	}
+	return value / reference
+}
+
+func judge(row bench.Row, value float64) *Target {
+	goal := *row.Target
+	over := Cost(row.Better, value, goal) - 1
+	return &Target{Goal: goal, Value: value, Met: over <= 0, Missed: max(0, over)}
+}
+
+// GeoMeans is, a contender, the geometric mean over the rows of metric of its ratio to the best
+// contender of each row, and the number of rows. Rows that keep refuses are left out; so are rows
+// that not every contender has, as the means would not be of the same programs.
+func GeoMeans(lines []Line, metric string, keep func(best float64) bool) (means []float64, rows int) {
+	var costs [][]float64
+	for _, line := range lines {
+		if line.Row.Metric != metric || !complete(line) {
+			continue
+		}
+		best := line.Cells[bestOf(line, func(int) bool { return true })].Median
+		if !keep(best) {
+			continue
+		}
+		rows++
+		costs = append(costs, make([]float64, len(line.Cells)))
+		for i, c := range line.Cells {
+			costs[rows-1][i] = Cost(line.Row.Better, c.Median, best)
+		}
+	}
+	if rows == 0 {
+		return nil, 0
+	}
+	for i := range costs[0] {
+		column := make([]float64, rows)
+		for j := range costs {
+			column[j] = costs[j][i]
+		}
+		means = append(means, stat.GeoMean(column))
+	}
+	return means, rows
+}
+
+func complete(line Line) bool {
+	return !slices.ContainsFunc(line.Cells, func(c Cell) bool { return c.Rounds == 0 })
+}

@@ -1,0 +1,156 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"granary/tool/internal/bench"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// A Table is what all renderings are made from. A cell holds up to two parts, the value and what is
+// said about it, with a line break between them.
+type Table struct {
+	Title  string
+	Header []string
+	Rows   [][]string
+	Breaks map[int]bool // a rule stands above these rows
+}
+
+// Lines makes the table of compared lines: a contender a column, and a row of its own that names each
+// phase.
+func Lines(title string, r *bench.Results, lines []Line) Table {
+	t := Table{Title: title, Header: []string{""}, Breaks: map[int]bool{}}
+	targets := hasTargets(lines)
+	for _, c := range r.Contenders {
+		t.Header = append(t.Header, c.Name)
+	}
+	if targets {
+		t.Header = append(t.Header, "target")
+	}
+	phase := ""
+	for _, line := range lines {
+		if line.Row.Phase != phase {
+			t.Breaks[len(t.Rows)] = len(t.Rows) > 0
+			t.Rows = append(t.Rows, append([]string{line.Row.Phase}, make([]string, len(t.Header)-1)...))
+			phase = line.Row.Phase
+		}
+		t.Rows = append(t.Rows, lineCells(line, targets))
+	}
+	return t
+}
+
+func lineCells(line Line, target bool) []string {
+	row := []string{"  " + line.Row.Metric}
+	if unit := Unit(line.Row.Unit); unit != "" && unit != "count" && unit != "ratio" {
+		row[0] += ", " + unit
+	}
+	for _, c := range line.Cells {
+		row = append(row, c.Text(line.Row.Unit, "\n"))
+	}
+	if target {
+		row = append(row, line.Target.Text(line.Row.Unit))
+	}
+	return row
+}
+
+func hasTargets(lines []Line) bool {
+	for _, line := range lines {
+		if line.Target != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Means makes the table of geometric means; a row for each that has programs.
+func Means(r *bench.Results, lines []Line) Table {
+	t := Table{Title: "Geometric mean of the ratio to the best allocator of each program (1.00 = best everywhere)", Header: []string{"over", "programs"}}
+	for _, c := range r.Contenders {
+		t.Header = append(t.Header, c.Name)
+	}
+	const large = 16 << 20
+	for _, m := range []struct {
+		label, metric string
+		keep          func(best float64) bool
+	}{
+		{"wall time", bench.MetricWall, func(float64) bool { return true }},
+		{"CPU time", bench.MetricCPU, func(float64) bool { return true }},
+		{"peak RSS", bench.MetricPeakRSS, func(float64) bool { return true }},
+		{"peak RSS, programs of 16 MiB and more", bench.MetricPeakRSS, func(best float64) bool { return best >= large }},
+	} {
+		means, rows := GeoMeans(lines, m.metric, m.keep)
+		if rows == 0 {
+			continue
+		}
+		row := []string{m.label, fmt.Sprint(rows)}
+		for _, mean := range means {
+			row = append(row, fmt.Sprintf("%.2f", mean))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// writer fills go-pretty's table, with separator between the parts of a cell.
+func (t Table) writer(separator string) table.Writer {
+	w := table.NewWriter()
+	cells := func(words []string) table.Row {
+		row := make(table.Row, len(words))
+		for i, word := range words {
+			row[i] = strings.ReplaceAll(word, "\n", separator)
+		}
+		return row
+	}
+	w.AppendHeader(cells(t.Header))
+	for i, row := range t.Rows {
+		if t.Breaks[i] {
+			w.AppendSeparator()
+		}
+		w.AppendRow(cells(row))
+	}
+	style := table.StyleLight
+	style.Format.Header = text.FormatDefault
+	style.Options = table.Options{SeparateHeader: true}
+	w.SetStyle(style)
+	w.SuppressTrailingSpaces()
+	return w
+}
+
+// Terminal writes the table for reading in a terminal of the given width; 0 is any. Where it is too
+// wide, the parts of a cell stand under each other.
+func (t Table) Terminal(out io.Writer, width int) {
+	rendered := t.writer(" ").Render()
+	if width > 0 && text.LongestLineLen(rendered) > width {
+		rendered = t.writer("\n").Render()
+	}
+	fmt.Fprintf(out, "%s\n%s\n\n", t.Title, rendered)
+}
+
+// Markdown writes the table as Markdown.
+func (t Table) Markdown(out io.Writer) {
+	fmt.Fprintf(out, "### %s\n\n%s\n\n", t.Title, t.writer(" ").RenderMarkdown())
+}
+
+// Legend explains the cells.
+func Legend(against Against) string {
+	to := "the best of its row"
+	if against == BestPeer {
+		to = "the best peer of its row (an allocator other than Granary)"
+	}
+	return "Each value is the median over the rounds, ±half the range. * is the best of its row;\n" +
+		"×1.04 is 4 % worse than " + to + "; ≈ says that the rounds show no difference from it.\n"
+}
+
+// Remarks writes what failed and what is to be known.
+func Remarks(out io.Writer, r *bench.Results) {
+	for _, f := range r.Failures {
+		fmt.Fprintf(out, "%s is out from round %d on: %s\n", f.Contender, f.Round+1, f.Reason)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(out, "Note: %s\n", note)
+	}
+}

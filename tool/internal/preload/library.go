@@ -1,0 +1,86 @@
+package preload
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// LibraryName is the file that is preloaded.
+const LibraryName = "libgranary.so"
+
+var triplets = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+
+// LibraryDirs are the folders in which this kind of machine keeps shared libraries.
+func LibraryDirs() []string {
+	triplet := triplets[runtime.GOARCH]
+	return []string{
+		"/usr/local/lib", "/usr/local/lib/" + triplet, "/usr/lib/" + triplet,
+		"/lib/" + triplet, "/usr/lib64", "/lib64", "/usr/lib", "/lib",
+	}
+}
+
+// FindLibrary finds libgranary.so: where the user says, else beside the command (as built and as
+// installed), else where libraries are installed.
+func FindLibrary(flag, variable, exe string) (string, error) {
+	for _, named := range []struct{ from, path string }{{"--lib", flag}, {"GRANARY_LIB", variable}} {
+		if named.path == "" {
+			continue
+		}
+		if !isFile(named.path) {
+			return "", fmt.Errorf("%s names %s, which is not a file; correct the path", named.from, named.path)
+		}
+		return preloadable(named.path)
+	}
+	for _, dir := range append(beside(exe), LibraryDirs()...) {
+		if path := filepath.Join(dir, LibraryName); isFile(path) {
+			return preloadable(path)
+		}
+	}
+	return "", fmt.Errorf("%s was not found; build it with `make`, or name it with --lib PATH or GRANARY_LIB", LibraryName)
+}
+
+func beside(exe string) []string {
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	lib := filepath.Join(filepath.Dir(exe), "..", "lib")
+	return []string{lib, filepath.Join(lib, triplets[runtime.GOARCH])}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// preloadable makes the path absolute, as the program may change its folder before the loader of a
+// child reads it, and refuses the separators of LD_PRELOAD.
+func preloadable(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("make the library's path absolute: %w", err)
+	}
+	if strings.ContainsAny(path, ": \t\n") {
+		return "", fmt.Errorf("LD_PRELOAD cannot hold %q, as a colon or space separates its entries; move the library", path)
+	}
+	return path, nil
+}
+
+// Environ is environ with library first in LD_PRELOAD; what was there stays behind it.
+func Environ(environ []string, library string) []string {
+	out := make([]string, 0, len(environ)+1)
+	value := library
+	for _, entry := range environ {
+		key, old, _ := strings.Cut(entry, "=")
+		if key != "LD_PRELOAD" {
+			out = append(out, entry)
+			continue
+		}
+		if old != "" {
+			value = library + ":" + old
+		}
+	}
+	return append(out, "LD_PRELOAD="+value)
+}
