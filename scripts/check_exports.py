@@ -52,6 +52,7 @@ def main(arguments):
         sys.exit("usage: check_exports.py [--update] LIBRARY")
     library = arguments[0]
     if update:
+        GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text("".join(f"{name}\n" for name in exported(library)))
     complaints = [*complaints_about_needs(library), *complaints_about_exports(library)]
     for line in complaints:

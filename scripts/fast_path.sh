@@ -16,13 +16,18 @@ fi
 counter=$build/test/fast_path_count
 mkdir -p "$build/test"
 cc -O2 -D_GNU_SOURCE -fno-builtin -Wall -Wextra -o "$counter" core/test/fast_path/count.c -ldl
-compiler=$(readelf -p .comment "$library" | grep -o 'GCC: ([^)]*) [0-9]*' | head -n 1 | awk '{print $NF}')
+compiler=$(readelf -p .comment "$library" 2>/dev/null | sed -n 's/.*GCC: ([^)]*) \([0-9]*\).*/\1/p' | head -n 1)
 counts=$(env LD_PRELOAD="$(realpath "$library")" "$counter")
 
 if [ "${1:-}" = --update ]; then
+  mkdir -p "$(dirname "$golden")"
   printf '# call\tinstructions, as compiled by GCC %s\n%s\n' "$compiler" "$counts" >"$golden"
 fi
 echo "$counts"
+[ -e "$golden" ] || {
+  echo "fast_path.sh: $golden is missing; write it with scripts/fast_path.sh --update" >&2
+  exit 1
+}
 awk -F '\t' -v compiler="$compiler" -v limit="$limit" '
   FNR == NR {
     if (/^#/) same = ($0 ~ ("GCC " compiler "$")); else golden[$1] = $2

@@ -109,8 +109,8 @@ int main(int argc, char** argv) {
   Random random(options.seed);
   for (uint64_t run = 0; run < options.runs; ++run) {
     const bool from_corpus = !corpus.empty() && random.Below(2) == 0;
-    const Input input = from_corpus ? Mutate(corpus[random.Below(corpus.size())], random)
-                                    : MakeInput(random);
+    const Input input =
+        from_corpus ? Mutate(corpus[random.Below(corpus.size())], random) : MakeInput(random);
     LLVMFuzzerTestOneInput(input.data(), input.size());
   }
   std::printf("%zu inputs of the corpus, %llu made from seed %llu: no failure\n", corpus.size(),

@@ -4,6 +4,7 @@
  * A single step stops the thread, and the kernel then aborts a restartable sequence it was in. The
  * tracer forgets the sequence at each stop (it clears rseq_cs), so the child runs through it as it
  * would undisturbed; nothing else runs on the child's CPU's cache. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dlfcn.h>
 #include <sys/ptrace.h>
 #include <sys/rseq.h>
 #include <sys/user.h>
@@ -65,9 +65,9 @@ static void call_each_once(const struct calls* calls) {
 }
 
 static void run_child(int channel) {
-  const struct calls calls = {
-      (Allocate)look_up("malloc"), (Release)look_up("free"), (Allocate)look_up("_Znwm"),
-      (Release)look_up("_ZdlPv"), (SizedRelease)look_up("_ZdlPvm")};
+  const struct calls calls = {(Allocate)look_up("malloc"), (Release)look_up("free"),
+                              (Allocate)look_up("_Znwm"), (Release)look_up("_ZdlPv"),
+                              (SizedRelease)look_up("_ZdlPvm")};
   struct plan plan = {0, calls};
   if (__rseq_size != 0) {
     struct rseq* area = (struct rseq*)((char*)__builtin_thread_pointer() + __rseq_offset);
@@ -85,12 +85,17 @@ static void run_child(int channel) {
   _exit(0);
 }
 
-static int index_of_call(const struct calls* calls, uintptr_t address) {
+static uintptr_t entry_of_call(const struct calls* calls, int index) {
   const uintptr_t entries[kCalls] = {
       (uintptr_t)calls->malloc, (uintptr_t)calls->free, (uintptr_t)calls->operator_new,
       (uintptr_t)calls->operator_delete, (uintptr_t)calls->operator_delete_sized};
+  return entries[index];
+}
+
+/* Two names may share one function; the first stands for both. */
+static int index_of_call(const struct calls* calls, uintptr_t address) {
   for (int i = 0; i < kCalls; i++) {
-    if (entries[i] == address) return i;
+    if (entry_of_call(calls, i) == address) return i;
   }
   return -1;
 }
@@ -127,7 +132,10 @@ static void count_all(pid_t child, const struct plan* plan) {
       if (least[index] == 0 || count < least[index]) least[index] = count;
     }
   }
-  for (int i = 0; i < kCalls; i++) printf("%s\t%d\n", kNames[i], least[i]);
+  for (int i = 0; i < kCalls; i++) {
+    printf("%s\t%d\n", kNames[i],
+           least[index_of_call(&plan->calls, entry_of_call(&plan->calls, i))]);
+  }
 }
 
 int main(void) {
