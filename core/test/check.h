@@ -49,9 +49,9 @@ TEST_NORETURN static inline void SkipTest(const char* sentence) {
   _exit(kExitSkipped);
 }
 
-#define CHECK(cond)                                          \
-  do {                                                       \
-    if (!(cond)) CheckFailed(__FILE__, __LINE__, #cond);     \
+#define CHECK(cond)                                      \
+  do {                                                   \
+    if (!(cond)) CheckFailed(__FILE__, __LINE__, #cond); \
   } while (0)
 
 // Keeps the compiler from knowing where a pointer came from, so that no call is folded away and no

@@ -49,8 +49,8 @@ void SizeZeroGivesDistinctBlocks() {
 
 void OverflowIsRefusedWithEnomem() {
   const size_t root = size_t{1} << (sizeof(size_t) * 4);
-  const size_t pairs[][2] = {{root, root},         {SIZE_MAX, 2},         {2, SIZE_MAX},
-                             {SIZE_MAX / 2, 3},    {SIZE_MAX, SIZE_MAX},  {SIZE_MAX / 16 + 2, 16},
+  const size_t pairs[][2] = {{root, root},          {SIZE_MAX, 2},        {2, SIZE_MAX},
+                             {SIZE_MAX / 2, 3},     {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 16 + 2, 16},
                              {SIZE_MAX / 2 + 1, 1}, {1, SIZE_MAX / 2 + 1}};
   for (const auto& pair : pairs) {
     errno = 0;

@@ -28,9 +28,9 @@ void Use(void* block, size_t size) {
 
 void PrivateBlocksToPublicFree() {
   for (size_t size : {size_t{24}, size_t{4000}, size_t{3} << 20}) {
-    void* blocks[] = {__libc_malloc(size),        __libc_calloc(1, size),
+    void* blocks[] = {__libc_malloc(size),           __libc_calloc(1, size),
                       __libc_realloc(nullptr, size), __libc_memalign(256, size),
-                      __libc_valloc(size),        __libc_pvalloc(size)};
+                      __libc_valloc(size),           __libc_pvalloc(size)};
     CHECK(IsAligned(blocks[3], 256));
     CHECK(IsAligned(blocks[4], 4096) && IsAligned(blocks[5], 4096));
     CHECK(AllZero(blocks[1], size));

@@ -1,5 +1,6 @@
-// A model beside the heap: 200,000 random calls over 2,000 slots, sizes of 0 to 4 MiB, alignments of
-// 1 to 64 KiB. A map of the live ranges finds overlaps when they are made, patterns find them later.
+// A model beside the heap: 200,000 random calls over 2,000 slots, sizes of 0 to 4 MiB, alignments
+// of 1 to 64 KiB. A map of the live ranges finds overlaps when they are made, patterns find them
+// later.
 #include <malloc.h>
 
 #include <algorithm>

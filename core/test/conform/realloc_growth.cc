@@ -21,7 +21,8 @@ void Mark(unsigned char* buffer, size_t from, size_t to) {
 }
 
 void CheckMarks(const unsigned char* buffer, size_t size) {
-  for (size_t at = 0; at < size; at += 4096) CHECK(buffer[at] == static_cast<unsigned char>(at >> 12));
+  for (size_t at = 0; at < size; at += 4096)
+    CHECK(buffer[at] == static_cast<unsigned char>(at >> 12));
 }
 
 void GrowBySteps(size_t step, bool with_neighbours) {
@@ -60,7 +61,8 @@ void ByteByByteThroughTheSmallClasses() {
     buffer = Resize(buffer, size);
     buffer[size - 1] = static_cast<unsigned char>(size * 31);
   }
-  for (size_t at = 1; at <= 70000; ++at) CHECK(buffer[at - 1] == static_cast<unsigned char>(at * 31));
+  for (size_t at = 1; at <= 70000; ++at)
+    CHECK(buffer[at - 1] == static_cast<unsigned char>(at * 31));
   for (size_t size = 70000; size >= 1; --size) {
     buffer = Resize(buffer, size);
     CHECK(buffer[size - 1] == static_cast<unsigned char>(size * 31));

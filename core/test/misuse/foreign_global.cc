@@ -4,6 +4,4 @@
 
 static long g_block[8];
 
-int main() {
-  free(Hide(g_block));
-}
+int main() { free(Hide(g_block)); }

@@ -2,6 +2,4 @@
 // free of a string literal.
 #include "../check.h"
 
-int main() {
-  free(Hide("granary"));
-}
+int main() { free(Hide("granary")); }

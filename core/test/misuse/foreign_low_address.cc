@@ -2,6 +2,4 @@
 // free of a small number taken for a pointer.
 #include "../check.h"
 
-int main() {
-  free(reinterpret_cast<void*>(HideSize(0x30)));
-}
+int main() { free(reinterpret_cast<void*>(HideSize(0x30))); }

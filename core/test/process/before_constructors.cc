@@ -28,7 +28,7 @@ void TakeAndCheck(void** place, uint64_t seed) {
 void BeforeEverything(int, char**, char**) { TakeAndCheck(&g_early[0], 0); }
 
 __attribute__((section(".preinit_array"), used)) void (*g_preinit)(int, char**,
-                                                                    char**) = BeforeEverything;
+                                                                   char**) = BeforeEverything;
 
 __attribute__((constructor(101))) void FirstConstructor() { TakeAndCheck(&g_early[1], 1); }
 __attribute__((constructor)) void PlainConstructor() { TakeAndCheck(&g_early[2], 2); }

@@ -1,4 +1,5 @@
-// A small live set that is churned and verified: what the process tests run in threads and children.
+// A small live set that is churned and verified: what the process tests run in threads and
+// children.
 #ifndef GRANARY_TEST_PROCESS_CHURN_H_
 #define GRANARY_TEST_PROCESS_CHURN_H_
 

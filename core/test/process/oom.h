@@ -21,9 +21,8 @@ struct Request {
 };
 
 inline const Request kRequests[] = {
-    {64, 0},        {1000, 0},         {5000, 0},           {100 << 10, 0},
-    {5 << 20, 0},   {3000, 4096},      {200 << 10, 65536},  {48, 64},
-    {3 << 20, 1 << 20},
+    {64, 0},      {1000, 0},          {5000, 0}, {100 << 10, 0},     {5 << 20, 0},
+    {3000, 4096}, {200 << 10, 65536}, {48, 64},  {3 << 20, 1 << 20},
 };
 
 inline void* Ask(const Request& request) {
@@ -118,8 +117,8 @@ inline void ExhaustAndRecover(const Request& request, size_t most_bytes, bool mu
   FreeAll(second, request);
 }
 
-// The first threads leave their stacks with the C library, so that the later ones depend on the heap
-// alone.
+// The first threads leave their stacks with the C library, so that the later ones depend on the
+// heap alone.
 inline void RunAll(size_t most_bytes, bool must_refuse) {
   ThreadsStartAndAllocate();
   for (const Request& request : kRequests) {

@@ -1,5 +1,6 @@
-// A memory cgroup without swap kills who passes its limit. A heap that fills two thirds of the limit
-// with one size after another must therefore hand the pages from class to class, not collect them.
+// A memory cgroup without swap kills who passes its limit. A heap that fills two thirds of the
+// limit with one size after another must therefore hand the pages from class to class, not collect
+// them.
 #include <sys/stat.h>
 
 #include "oom.h"
@@ -36,8 +37,7 @@ const char* MakeGroup() {
   return nullptr;
 }
 
-constexpr size_t kSizes[] = {64,    200,    1000,   4096,    12000,
-                              33000, 100000, 300000, 2000000, 20000000};
+constexpr size_t kSizes[] = {64, 200, 1000, 4096, 12000, 33000, 100000, 300000, 2000000, 20000000};
 
 void FillAndTouch(size_t size) {
   oom::Chain chain;

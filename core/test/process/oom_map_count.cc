@@ -1,4 +1,5 @@
-// vm.max_map_count: a program that has used up its mappings gets null or good memory, never a crash.
+// vm.max_map_count: a program that has used up its mappings gets null or good memory, never a
+// crash.
 #include <sys/mman.h>
 
 #include "oom.h"
@@ -11,7 +12,8 @@ constexpr size_t kPage = 4096;
 size_t MapLimit() {
   char text[32] = {};
   const int file = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
-  if (file < 0 || read(file, text, sizeof(text) - 1) <= 0) SkipTest("the mapping limit is unknown.");
+  if (file < 0 || read(file, text, sizeof(text) - 1) <= 0)
+    SkipTest("the mapping limit is unknown.");
   close(file);
   return strtoul(text, nullptr, 10);
 }
@@ -46,8 +48,8 @@ int main() {
   const size_t limit = MapLimit();
   if (limit > 1 << 20) SkipTest("the mapping limit is too high to reach in a test.");
   const size_t pages = limit * 2 + 4096;
-  void* area = mmap(nullptr, pages * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+  void* area =
+      mmap(nullptr, pages * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(area != MAP_FAILED);
   SplitUntilRefused(static_cast<char*>(area), pages);
   AllocateUnderPressure();

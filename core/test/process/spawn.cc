@@ -67,8 +67,8 @@ int main(int argc, char**) {
   if (argc > 1) return BeTheChild();
   pthread_t threads[3];
   for (size_t i = 0; i < 3; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, AllocateUntilStopped,
-                         reinterpret_cast<void*>(i)) == 0);
+    CHECK(pthread_create(&threads[i], nullptr, AllocateUntilStopped, reinterpret_cast<void*>(i)) ==
+          0);
   }
   for (int round = 0; round < 40; ++round) {
     ByVfork();

@@ -1,0 +1,51 @@
+#!/bin/sh
+# mariadbd with sysbench: read-write transactions from 1,024 and from 4,096 connections at once, then
+# the tables are checked by the server itself.
+set -eu
+. "$(dirname "$0")/lib.inc"
+need mariadbd mariadb mariadb-install-db mariadb-admin sysbench
+
+limit=$(ulimit -n)
+[ "$limit" = unlimited ] || [ "$limit" -ge 10000 ] || ulimit -n 10000 2>/dev/null ||
+  skip 'this shell may not open 10,000 files.'
+
+port=$(free_port)
+data=$work/data
+socket=$work/s
+mkdir "$data"
+user=$(id -un)
+if [ "$user" = root ]; then
+  user=mysql
+  id "$user" >/dev/null 2>&1 || skip 'there is no user mysql.'
+  chown "$user" "$data" "$work"
+fi
+mariadb-install-db --no-defaults --datadir="$data" --user="$user" --skip-test-db \
+  --auth-root-authentication-method=normal >"$work/install.log" 2>&1 ||
+  fail 'mariadb-install-db failed.'
+start mariadbd mariadbd --no-defaults --datadir="$data" --user="$user" --socket="$socket" \
+  --port="$port" --bind-address=127.0.0.1 --max-connections=5000 --back-log=4500 \
+  --max-prepared-stmt-count=1000000 --innodb-buffer-pool-size=64M --skip-log-bin \
+  --innodb-flush-log-at-trx-commit=0 --pid-file="$work/pid"
+probe 60 mariadb-admin --no-defaults -S "$socket" -u root ping
+expect_preloaded "$server"
+
+sql() { mariadb --no-defaults -S "$socket" -u root -N -B -e "$1"; }
+sql 'create database sbtest'
+bench() {
+  timeout 110 sysbench oltp_read_write --mysql-socket="$socket" --mysql-user=root --tables=4 \
+    --table-size=2000 --mysql-ignore-errors=1213,1205,1020 --thread-init-timeout=60 "$@" \
+    >"$work/sysbench.log" 2>&1 || fail "sysbench $* failed."
+  alive
+}
+bench prepare
+bench --threads=1024 --time=8 run
+grep -q 'transactions:' "$work/sysbench.log" || fail 'sysbench printed no result.'
+bench --threads=4096 --time=8 run
+grep -q 'transactions:' "$work/sysbench.log" || fail 'sysbench printed no result.'
+
+for table in 1 2 3 4; do
+  expect_equal 2000 "$(sql "select count(*) from sbtest.sbtest$table")" "rows of sbtest$table"
+  sql "check table sbtest.sbtest$table extended" | grep -q 'OK$' || fail "sbtest$table is damaged."
+done
+mariadb-admin --no-defaults -S "$socket" -u root shutdown
+wait "$server" || fail 'mariadbd did not shut down cleanly.'

@@ -1,0 +1,27 @@
+#!/bin/sh
+# python3's own test modules, with every object of the interpreter taken from the library.
+set -eu
+. "$(dirname "$0")/lib.inc"
+need python3
+
+# Some installations of python3 carry their tests, some do not: take the first that does.
+python=''
+for candidate in python3 /usr/bin/python3 /usr/local/bin/python3; do
+  if "$candidate" -c 'import test.test_list, test.libregrtest' 2>/dev/null; then
+    python=$("$candidate" -c 'import sys; print(sys.executable)')
+    break
+  fi
+done
+[ -n "$python" ] || skip 'no python3 here has its test modules.'
+
+cd "$work"
+export PYTHONMALLOC=malloc
+under "$python" -c "import sys; sys.exit('$lib' not in open('/proc/self/maps').read())" ||
+  fail 'python3 does not run on the library.'
+timeout 280 env LD_PRELOAD="$lib" "$python" -m test -j2 --tempdir "$work" --timeout 120 \
+  test_list test_dict test_set test_tuple test_bytes test_array test_unicode test_json test_pickle \
+  test_re test_gc test_weakref test_zlib test_bz2 test_hashlib test_struct test_thread \
+  test_threading test_threading_local test_queue test_fork1 test_subprocess test_mmap test_sqlite3 \
+  test_deque test_heapq test_generators test_exceptions test_atexit test_ctypes \
+  >"$work/python.log" 2>&1 || fail 'some of the test modules failed.'
+grep -E 'Result: SUCCESS|Tests result: SUCCESS' "$work/python.log" || fail 'no success was reported.'
