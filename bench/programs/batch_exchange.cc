@@ -1,5 +1,5 @@
-// Threads allocate batches and lay them on a table where any other thread may take and free them, so
-// that most objects are freed in bulk by a thread that did not allocate them.
+// Threads allocate batches and lay them on a table where any other thread may take and free them,
+// so that most objects are freed in bulk by a thread that did not allocate them.
 #include <atomic>
 
 #include "bench.h"

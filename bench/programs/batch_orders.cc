@@ -50,8 +50,8 @@ int main(int argc, char** argv) {
   size_t batches = args.Get("batches", 8000, 800);
   size_t count = args.Get("objects", 10000);
   size_t most = args.Get("most", 1000);
-  double seconds = bench::RunThreads(
-      threads, [&](size_t index) { Work(index, batches, count, most); });
+  double seconds =
+      bench::RunThreads(threads, [&](size_t index) { Work(index, batches, count, most); });
   auto operations = static_cast<double>(threads * batches * count);
   bench::Report("batch_orders", operations / seconds * 1e-6, "Mops/s");
 }

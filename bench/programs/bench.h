@@ -41,7 +41,8 @@ inline void Keep(const T& value) {
 
 inline void* Allocate(size_t size) {
   void* block = std::malloc(size);
-  if (block == nullptr) [[unlikely]] Fail("malloc returned NULL; run with more memory or a smaller size");
+  if (block == nullptr) [[unlikely]]
+    Fail("malloc returned NULL; run with more memory or a smaller size");
   Keep(block);
   return block;
 }
@@ -125,7 +126,8 @@ inline size_t mapped_bytes = 0;
 template <class T>
 class Mapped {
  public:
-  explicit Mapped(size_t count) : count_(count), bytes_((count * sizeof(T) + 4095) & ~size_t{4095}) {
+  explicit Mapped(size_t count)
+      : count_(count), bytes_((count * sizeof(T) + 4095) & ~size_t{4095}) {
     void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) Fail("mmap failed; run with more memory or a smaller size");

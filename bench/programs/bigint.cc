@@ -1,5 +1,5 @@
-// A big-integer program: Lucas-Lehmer tests of known Mersenne primes, every intermediate value a new
-// array of limbs that dies soon. Many tiny short-lived objects with real work between them.
+// A big-integer program: Lucas-Lehmer tests of known Mersenne primes, every intermediate value a
+// new array of limbs that dies soon. Many tiny short-lived objects with real work between them.
 #include "bench.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// One thread allocates neighbours and hands one to each thread, which frees it and allocates its own:
-// an allocator that reuses the handed block at once spreads one cache line over the threads.
+// One thread allocates neighbours and hands one to each thread, which frees it and allocates its
+// own: an allocator that reuses the handed block at once spreads one cache line over the threads.
 #include "bench.h"
 
 int main(int argc, char** argv) {
@@ -7,7 +7,7 @@ int main(int argc, char** argv) {
   size_t threads = args.Get("threads", 2);
   size_t rounds = args.Get("rounds", 400, 40);
   size_t objects = args.Get("objects", 500);
-  size_t writes = args.Get("writes", 1000);
+  size_t writes = args.Get("writes", 2000);
   size_t size = args.Get("size", 8);
   bench::Mapped<void*> gifts(threads);
   bench::Barrier barrier(threads);
@@ -20,9 +20,7 @@ int main(int argc, char** argv) {
       std::free(gifts[index]);
       for (size_t i = 0; i < objects; ++i) {
         auto* object = static_cast<volatile char*>(bench::Allocate(size));
-        for (size_t j = 0; j < writes; ++j) {
-          object[j % size] = static_cast<char>(object[j % size] + 1);
-        }
+        for (size_t j = 0; j < writes; ++j) *object = static_cast<char>(*object + 1);
         std::free(const_cast<char*>(object));
       }
       barrier.Wait();

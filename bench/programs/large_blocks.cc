@@ -18,5 +18,6 @@ int main(int argc, char** argv) {
     slot = std::make_unique<char[]>(random.Between(least, most));
     bench::Keep(slot.get());
   }
-  bench::Report("large_blocks", (bench::Now() - start) * 1e6 / static_cast<double>(steps), "us/step");
+  bench::Report("large_blocks", (bench::Now() - start) * 1e6 / static_cast<double>(steps),
+                "us/step");
 }

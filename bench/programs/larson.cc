@@ -22,9 +22,9 @@ void Generation(bench::Mapped<void*>& blocks, size_t first, const Settings& sett
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  Settings settings{args.Get("threads", 4), args.Get("slots", 5000),
-                    args.Get("least", 8),   args.Get("most", 1000),
-                    args.Get("rounds", 200000, 50000), args.Get("generations", 80, 10)};
+  Settings settings{
+      args.Get("threads", 4), args.Get("slots", 5000),           args.Get("least", 8),
+      args.Get("most", 1000), args.Get("rounds", 200000, 50000), args.Get("generations", 80, 10)};
   bench::Mapped<void*> blocks(settings.threads * settings.slots);
   bench::Random random(3);
   for (void*& block : blocks) {
@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     });
   }
   for (void* block : blocks) std::free(block);
-  auto operations = static_cast<double>(2 * settings.threads * settings.rounds * settings.generations);
+  auto operations =
+      static_cast<double>(2 * settings.threads * settings.rounds * settings.generations);
   bench::Report("larson", operations / seconds * 1e-6, "Mops/s");
 }

@@ -1,5 +1,5 @@
-// A service's mix of sizes, churned, then nine tenths freed at random: how much of the memory that no
-// object needs any more stays resident. Live bytes are the requested ones.
+// A service's mix of sizes, churned, then nine tenths freed at random: how much of the memory that
+// no object needs any more stays resident. Live bytes are the requested ones.
 #include "bench.h"
 
 namespace {
@@ -8,8 +8,7 @@ struct Band {
   size_t share, least, most;  // share in percent, cumulative
 };
 
-constexpr Band kBands[] = {
-    {60, 8, 128}, {90, 129, 1024}, {99, 1025, 16384}, {100, 16385, 221184}};
+constexpr Band kBands[] = {{60, 8, 128}, {90, 129, 1024}, {99, 1025, 16384}, {100, 16385, 221184}};
 
 size_t PickSize(bench::Random& random) {
   size_t roll = random.Below(100);
@@ -81,7 +80,8 @@ int main(int argc, char** argv) {
   heap.Report("filled");
   double start = bench::Now();
   heap.Churn(steps, random);
-  bench::Report("churn_time", (bench::Now() - start) * 1e9 / static_cast<double>(2 * steps), "ns/op");
+  bench::Report("churn_time", (bench::Now() - start) * 1e9 / static_cast<double>(2 * steps),
+                "ns/op");
   heap.Report("churned");
   heap.Fall(count / 10, random);
   heap.Report("fallen_at_once");

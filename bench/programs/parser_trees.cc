@@ -1,5 +1,5 @@
-// A symbolic program: parses formulas into trees, differentiates and simplifies them again and again
-// and drops the trees. Small nodes and short names, built and torn down in tree order.
+// A symbolic program: parses formulas into trees, differentiates and simplifies them again and
+// again and drops the trees. Small nodes and short names, built and torn down in tree order.
 #include <memory>
 #include <string>
 
@@ -55,17 +55,23 @@ Tree Parse(const char*& at) {
 
 Tree Copy(const Node& tree) {
   switch (tree.kind) {
-    case 'n': return Number(tree.value);
-    case 'v': return Variable(tree.name.get(), std::strlen(tree.name.get()));
-    default: return Binary(tree.kind, Copy(*tree.left), Copy(*tree.right));
+    case 'n':
+      return Number(tree.value);
+    case 'v':
+      return Variable(tree.name.get(), std::strlen(tree.name.get()));
+    default:
+      return Binary(tree.kind, Copy(*tree.left), Copy(*tree.right));
   }
 }
 
 Tree Derive(const Node& tree) {
   switch (tree.kind) {
-    case 'n': return Number(0);
-    case 'v': return Number(tree.name[0] == 'x' ? 1 : 0);
-    case '+': return Binary('+', Derive(*tree.left), Derive(*tree.right));
+    case 'n':
+      return Number(0);
+    case 'v':
+      return Number(tree.name[0] == 'x' ? 1 : 0);
+    case '+':
+      return Binary('+', Derive(*tree.left), Derive(*tree.right));
     default:
       return Binary('+', Binary('*', Derive(*tree.left), Copy(*tree.right)),
                     Binary('*', Copy(*tree.left), Derive(*tree.right)));
@@ -89,15 +95,15 @@ Tree Simplify(Tree tree) {
   return Binary(tree->kind, std::move(left), std::move(right));
 }
 
-size_t Size(const Node& tree) {
-  return tree.left ? 1 + Size(*tree.left) + Size(*tree.right) : 1;
-}
+size_t Size(const Node& tree) { return tree.left ? 1 + Size(*tree.left) + Size(*tree.right) : 1; }
 
 void Write(std::string& text, size_t depth, bench::Random& random) {
   static constexpr const char* kNames[] = {"x", "xray", "y", "alpha", "acceleration", "x"};
   if (depth == 0) {
-    if (random.Below(3) == 0) text += std::to_string(1 + random.Below(1000));
-    else text += kNames[random.Below(6)];
+    if (random.Below(3) == 0)
+      text += std::to_string(1 + random.Below(1000));
+    else
+      text += kNames[random.Below(6)];
     return;
   }
   text += random.Below(2) == 0 ? "(+ " : "(* ";

@@ -24,8 +24,10 @@ void Pause() {
 template <class Ready>
 void WaitFor(Ready ready) {
   for (size_t spins = 0; !ready(); ++spins) {
-    if (spins < 2000) Pause();
-    else sched_yield();
+    if (spins < 2000)
+      Pause();
+    else
+      sched_yield();
   }
 }
 
@@ -59,8 +61,10 @@ int main(int argc, char** argv) {
   size_t size = args.Get("size", 64);
   bench::Mapped<Ring> rings(1);
   double seconds = bench::RunThreads(2, [&](size_t index) {
-    if (index == 0) Produce(rings[0], batches, size);
-    else Consume(rings[0], batches);
+    if (index == 0)
+      Produce(rings[0], batches, size);
+    else
+      Consume(rings[0], batches);
   });
   bench::Report("producer_consumer", static_cast<double>(batches * kBatch) / seconds * 1e-6,
                 "Mobjects/s");

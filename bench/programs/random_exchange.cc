@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
   size_t steps = args.Get("steps", 4000000, 400000);
   size_t live = args.Get("live", 8000);
   bench::Mapped<Mailbox> mailboxes(threads);
-  double seconds = bench::RunThreads(
-      threads, [&](size_t index) { Work(mailboxes, index, steps, live); });
+  double seconds =
+      bench::RunThreads(threads, [&](size_t index) { Work(mailboxes, index, steps, live); });
   for (Mailbox& mailbox : mailboxes) FreeList(mailbox.TakeAll());
   bench::Report("random_exchange", static_cast<double>(2 * threads * steps) / seconds * 1e-6,
                 "Mops/s");

@@ -17,8 +17,10 @@ double GrowMilliseconds(const Growth& growth) {
   for (size_t size = 0; size < growth.limit; size += growth.step) {
     block = static_cast<char*>(std::realloc(block, size + growth.step));
     if (block == nullptr) bench::Fail("realloc returned NULL; run with more memory");
-    if (growth.fill) std::memset(block + size, 1, growth.step);
-    else block[size] = 1;
+    if (growth.fill)
+      std::memset(block + size, 1, growth.step);
+    else
+      block[size] = 1;
   }
   double time = (bench::Now() - start) * 1e3;
   if (block[growth.limit / 2 / growth.step * growth.step] != 1) bench::Fail("realloc lost bytes");
@@ -38,12 +40,16 @@ double VectorsMilliseconds(size_t count, size_t items) {
   return (bench::Now() - start) * 1e3;
 }
 
+// The median of `rounds` runs, or of as many as begin within a second.
 template <class Run>
 void ReportMedian(const char* name, size_t rounds, Run run) {
   bench::Mapped<double> times(rounds);
-  for (double& time : times) time = run();
-  std::sort(times.begin(), times.end());
-  bench::Report(name, times[rounds / 2], "ms");
+  size_t count = 0;
+  for (double end = bench::Now() + 1; count < rounds && (count == 0 || bench::Now() < end);) {
+    times[count++] = run();
+  }
+  std::sort(times.begin(), times.begin() + count);
+  bench::Report(name, times[count / 2], "ms");
 }
 
 }  // namespace
@@ -51,11 +57,12 @@ void ReportMedian(const char* name, size_t rounds, Run run) {
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
   size_t limit = args.Get("limit_mib", 64) << 20;
+  size_t small_limit = args.Get("small_limit_mib", 16) << 20;
   size_t rounds = args.Get("rounds", 15, 3);
   size_t items = args.Get("items", 400000, 100000);
   const std::pair<const char*, Growth> growths[] = {
       {"realloc_64k", {limit, 64 << 10, false}},
-      {"realloc_4k", {limit, 4 << 10, false}},
+      {"realloc_4k", {small_limit, 4 << 10, false}},
       {"realloc_64k_filled", {limit, 64 << 10, true}},
   };
   for (const auto& [name, growth] : growths) {

@@ -1,5 +1,6 @@
 // Density over the life of a cache: fill with small objects, lose three quarters at random, refill
-// with sizes twice as large, lose everything. Resident set over live (requested) bytes at each point.
+// with sizes twice as large, lose everything. Resident set over live (requested) bytes at each
+// point.
 #include "bench.h"
 
 namespace {

@@ -19,8 +19,10 @@ void Live(Legacy& legacy, size_t seed) {
     *static_cast<char*>(block) = 1;
   }
   for (size_t i = 0; i < kObjects; ++i) {
-    if (i % 2 == 0) legacy.blocks[i / 2] = own[i];
-    else std::free(own[i]);
+    if (i % 2 == 0)
+      legacy.blocks[i / 2] = own[i];
+    else
+      std::free(own[i]);
   }
 }
 

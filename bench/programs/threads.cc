@@ -1,11 +1,15 @@
 // Many threads with a small live set each: every thread fills its slots, all meet, then replace
-// random objects. Rate, resident set while they live, and what stays after they have ended.
+// random objects until the work is done or the time is up. Rate, resident set while they live, and
+// what stays after they have ended.
+#include <atomic>
+
 #include "bench.h"
 
 namespace {
 
 struct Settings {
   size_t threads, live, least, most, steps;
+  double limit;  // seconds
 };
 
 struct Shared {
@@ -17,6 +21,8 @@ struct Shared {
         done(settings.threads + 1),
         leave(settings.threads + 1) {}
   bench::Mapped<char*> slots;
+  double end = 0;  // when to stop; set before `go`
+  std::atomic<size_t> steps{0};
   bench::Mapped<uint16_t> sizes;  // requested sizes, so that live bytes are known exactly
   bench::Barrier filled, go, done, leave;
 };
@@ -36,11 +42,14 @@ void Work(Shared& shared, const Settings& settings, size_t index) {
   }
   shared.filled.Wait();
   shared.go.Wait();
-  for (size_t i = 0; i < settings.steps / settings.threads; ++i) {
+  size_t steps = 0;
+  for (; steps < settings.steps / settings.threads; ++steps) {
+    if (steps % 256 == 0 && bench::Now() > shared.end) break;
     size_t slot = first + random.Below(settings.live);
     std::free(shared.slots[slot]);
     Replace(shared, slot, random.Between(settings.least, settings.most));
   }
+  shared.steps += steps;
   shared.done.Wait();
   shared.leave.Wait();
   for (size_t i = 0; i < settings.live; ++i) std::free(shared.slots[first + i]);
@@ -56,8 +65,12 @@ double LiveBytes(Shared& shared) {
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  Settings settings{args.Get("threads", 64), args.Get("live", 1000), args.Get("least", 16),
-                    args.Get("most", 512), args.Get("steps", 50000000, 5000000)};
+  Settings settings{args.Get("threads", 64),
+                    args.Get("live", 1000),
+                    args.Get("least", 16),
+                    args.Get("most", 512),
+                    args.Get("steps", 50000000, 5000000),
+                    static_cast<double>(args.Get("limit_ms", 4000, 1000)) / 1000};
   Shared shared(settings);
   auto body = [&](size_t index) { Work(shared, settings, index); };
   auto before = static_cast<double>(bench::OwnRss());
@@ -66,11 +79,12 @@ int main(int argc, char** argv) {
   shared.filled.Wait();
   double filled = static_cast<double>(bench::OwnRss()) - before - LiveBytes(shared);
   double start = bench::Now();
+  shared.end = start + settings.limit;
   shared.go.Wait();
   shared.done.Wait();
   double seconds = bench::Now() - start;
   double churned = static_cast<double>(bench::OwnRss()) - before - LiveBytes(shared);
-  bench::Report("rate", 2 * static_cast<double>(settings.steps) / seconds * 1e-6, "Mops/s");
+  bench::Report("rate", 2 * static_cast<double>(shared.steps) / seconds * 1e-6, "Mops/s");
   bench::Report("rss", bench::OwnMiB(), "MiB");
   bench::Report("live", LiveBytes(shared) / bench::kMiB, "MiB");
   bench::Report("beyond_live_filled", filled / count / 1024, "KiB/thread");
