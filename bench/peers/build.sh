@@ -2,6 +2,7 @@
 # Builds the peers of peers.toml as preload libraries: build.sh OUT [name ...] makes OUT/lib/<name>.so.
 # The sources are those inside the crates, fetched by cargo; each peer is compiled as its own project
 # would for a shared library, with the system's compiler. JOBS=n sets the parallelism (default 2).
+# shellcheck disable=SC2317 # the recipes are called by name
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -86,6 +87,7 @@ build_tcmalloc() {
     echo c_src/tcmalloc/tcmalloc/tcmalloc.cc; } > "$work/tcmalloc/files"
   local flags="-O2 -DNDEBUG -DNOMINMAX -DTCMALLOC_INTERNAL_8K_PAGES -std=c++17 -fPIC -w"
   flags+=" -ftls-model=initial-exec -fno-omit-frame-pointer -Ic_src/abseil-cpp -Ic_src/tcmalloc"
+  # shellcheck disable=SC2016 # the inner shell expands
   FLAGS=$flags OBJ=$work/tcmalloc/o xargs -P "$jobs" -I{} bash -c \
     'g++ $FLAGS -c "$1" -o "$OBJ/$(echo "$1" | tr / _).o"' _ {} < "$work/tcmalloc/files"
   g++ -shared -o "$lib/tcmalloc.so" "$work/tcmalloc/o/"*.o -pthread -Wl,--gc-sections
