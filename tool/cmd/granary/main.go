@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"granary/tool/internal/bench/micro"
 	"granary/tool/internal/bench/redis"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/preload"
@@ -19,6 +20,7 @@ var version = "dev"
 var commands = []cli.Command{
 	{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Run: preload.Command},
 	{Name: "bench redis", Usage: "[options]", Summary: "compare allocators under a real redis-server", Run: redis.Command},
+	{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Run: micro.Command},
 	{Name: "version", Summary: "print the version", Run: printVersion},
 	{Name: "help", Summary: "print this list"}, // Main answers it: it needs the table
 }

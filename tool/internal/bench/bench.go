@@ -62,6 +62,7 @@ type Series struct {
 
 // A Failure says why a contender has no values from some round on.
 type Failure struct {
+	Subject   string `json:"subject,omitempty"`
 	Contender string `json:"contender"`
 	Round     int    `json:"round"`
 	Reason    string `json:"reason"`

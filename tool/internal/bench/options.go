@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"time"
 
 	"granary/tool/internal/allocators"
@@ -18,7 +19,11 @@ type Options struct {
 	Allocators list
 	JSON       string
 	Lib        string
+	defaults   Rounds
 }
+
+// Rounds is how often each contender is measured unless the user says.
+type Rounds struct{ Full, Quick int }
 
 // list is a flag that may be given several times.
 type list string
@@ -35,9 +40,10 @@ func (l *list) Set(value string) error {
 }
 
 // Register declares the options on fs.
-func (o *Options) Register(fs *flag.FlagSet) {
-	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, under three minutes on two cores for five allocators")
-	fs.IntVar(&o.Rounds, "rounds", 0, "how often each allocator is measured (default 3 with --quick, else 5)")
+func (o *Options) Register(fs *flag.FlagSet, rounds Rounds) {
+	o.defaults = rounds
+	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, of a few minutes on two cores")
+	fs.IntVar(&o.Rounds, "rounds", 0, fmt.Sprintf("how often each allocator is measured (default %d, with --quick %d)", rounds.Full, rounds.Quick))
 	fs.Var(&o.Allocators, "allocators", "`names` separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
 	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
 	fs.StringVar(&o.Lib, "lib", "", "the `library` measured as granary (default: libgranary.so beside this command, or installed)")
@@ -52,9 +58,9 @@ func (o *Options) Check(fs *flag.FlagSet) error {
 		return &cli.ExitError{Code: cli.CodeUsage, Err: errors.New("--rounds must be 1 or more")}
 	}
 	if o.Rounds == 0 {
-		o.Rounds = 5
+		o.Rounds = o.defaults.Full
 		if o.Quick {
-			o.Rounds = 3
+			o.Rounds = o.defaults.Quick
 		}
 	}
 	return nil

@@ -6,25 +6,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
 )
 
-// A Step is one contender in one round.
+// A Step is one contender with one subject in one round.
 type Step struct {
 	Round     int
+	Subject   string
 	Contender allocators.Contender
 }
 
 // Order is the sequence of a round: rotated by one each round, so that nobody always goes first.
-func Order(contenders []allocators.Contender, round int) []Step {
-	steps := make([]Step, len(contenders))
-	for i := range contenders {
-		steps[i] = Step{round, contenders[(i+round)%len(contenders)]}
+func Order(contenders []allocators.Contender, round int) []allocators.Contender {
+	if len(contenders) == 0 {
+		return nil
 	}
-	return steps
+	first := round % len(contenders)
+	return append(slices.Clone(contenders[first:]), contenders[:first]...)
 }
 
 // Progress is told what happens.
@@ -43,6 +46,7 @@ type Work func(ctx context.Context, step Step, tick func(label string)) (bench.S
 // Plan is what to do.
 type Plan struct {
 	Contenders []allocators.Contender
+	Subjects   []string // what is measured in a round, one after another; nil is one without a name
 	Rounds     int
 	Parts      int           // how often Work ticks
 	Budget     time.Duration // no round starts that would end after it; 0 is no bound
@@ -51,12 +55,23 @@ type Plan struct {
 	Now        func() time.Time
 }
 
-// Run fills results round by round. A contender that fails is out of the later rounds; the others go
-// on. When ctx ends, the finished rounds stay and the started one is dropped.
+// Total is how often Work ticks in the whole plan.
+func (p Plan) Total() int { return p.Parts * p.Rounds * len(p.Contenders) * len(p.subjects()) }
+
+func (p Plan) subjects() []string {
+	if p.Subjects == nil {
+		return []string{""}
+	}
+	return p.Subjects
+}
+
+// Run fills results round by round. A contender that fails at a subject is out of it in later rounds;
+// everything else goes on. When ctx ends, what all contenders have finished stays, and what was begun
+// is dropped.
 func Run(ctx context.Context, p Plan, results *bench.Results) error {
 	start := p.Now()
 	defer func() { results.Seconds = p.Now().Sub(start).Seconds() }()
-	live := p.Contenders
+	r := runner{Plan: p, results: results, out: map[place]bool{}}
 	var longest time.Duration
 	for round := range p.Rounds {
 		began := p.Now()
@@ -65,61 +80,68 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 				"stopped after %d of %d rounds, as another would not have ended within %v", round, p.Rounds, p.Budget))
 			break
 		}
-		done, failures, err := p.round(ctx, live, round)
-		results.Failures = append(results.Failures, failures...)
-		if err != nil {
-			results.Notes = append(results.Notes, fmt.Sprintf("interrupted in round %d of %d; the finished rounds follow", round+1, p.Rounds))
-			return err
-		}
-		for _, d := range done {
-			results.Add(d.step.Contender.Name, round, d.sample)
+		for _, subject := range p.subjects() {
+			if err := r.subject(ctx, round, subject); err != nil {
+				results.Notes = append(results.Notes, fmt.Sprintf("interrupted in round %d of %d", round+1, p.Rounds))
+				return err
+			}
 		}
 		results.Rounds = round + 1
-		live = without(live, failures)
 		longest = max(longest, p.Now().Sub(began))
 	}
-	if len(live) == 0 {
+	if len(results.Observations) == 0 {
 		return errors.New("no contender could be measured; the sentences above say why")
 	}
 	return nil
 }
 
-type measured struct {
-	step   Step
-	sample bench.Sample
+// A place is where a contender may be out.
+type place struct{ subject, contender string }
+
+type runner struct {
+	Plan
+	results *bench.Results
+	out     map[place]bool
 }
 
-func (p Plan) round(ctx context.Context, live []allocators.Contender, round int) (done []measured, failures []bench.Failure, err error) {
-	for _, step := range Order(live, round) {
-		p.Progress.Step(fmt.Sprintf("round %d/%d %s", round+1, p.Rounds, step.Contender.Name))
-		ticks := 0
-		sample, err := p.Work(ctx, step, func(label string) {
-			ticks++
-			p.Progress.Tick(step.Contender.Name + " " + label)
-		})
-		if ctx.Err() != nil {
-			return done, failures, ctx.Err()
-		}
-		if err != nil {
-			failures = append(failures, bench.Failure{Contender: step.Contender.Name, Round: round, Reason: err.Error()})
-			p.Progress.Drop(p.Parts - ticks + p.Parts*(p.Rounds-round-1))
+// subject measures every contender that is still in; their samples count only together.
+func (r runner) subject(ctx context.Context, round int, subject string) error {
+	type measured struct {
+		contender string
+		sample    bench.Sample
+	}
+	var done []measured
+	for _, c := range Order(r.Contenders, round) {
+		if r.out[place{subject, c.Name}] {
 			continue
 		}
-		done = append(done, measured{step, sample})
+		sample, err := r.step(ctx, Step{round, subject, c})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			done = append(done, measured{c.Name, sample})
+			continue
+		}
+		r.out[place{subject, c.Name}] = true
+		r.results.Failures = append(r.results.Failures, bench.Failure{Subject: subject, Contender: c.Name, Round: round, Reason: err.Error()})
 	}
-	return done, failures, nil
+	for _, m := range done {
+		r.results.Add(m.contender, round, m.sample)
+	}
+	return nil
 }
 
-func without(live []allocators.Contender, failures []bench.Failure) []allocators.Contender {
-	var out []allocators.Contender
-	for _, c := range live {
-		failed := false
-		for _, f := range failures {
-			failed = failed || f.Contender == c.Name
-		}
-		if !failed {
-			out = append(out, c)
-		}
+func (r runner) step(ctx context.Context, step Step) (bench.Sample, error) {
+	label := strings.Join(strings.Fields(step.Contender.Name+" "+step.Subject), " ")
+	r.Progress.Step(fmt.Sprintf("round %d/%d %s", step.Round+1, r.Rounds, label))
+	ticks := 0
+	sample, err := r.Work(ctx, step, func(part string) {
+		ticks++
+		r.Progress.Tick(label + " " + part)
+	})
+	if err != nil {
+		r.Progress.Drop(r.Parts - ticks + r.Parts*(r.Rounds-step.Round-1))
 	}
-	return out
+	return sample, err
 }

@@ -21,7 +21,7 @@ const quickBudget = 170 * time.Second
 func Command(ctx context.Context, env cli.Env, args []string) error {
 	var o bench.Options
 	flags := cli.Flags(env, "bench redis", "[options]")
-	o.Register(flags)
+	o.Register(flags, bench.Rounds{Full: 5, Quick: 3})
 	requests := flags.Int("requests", 0, "requests of each test, and keys they are spread over (default 300000, with --quick 30000)")
 	if err := cli.Parse(flags, args, cli.CodeUsage); err != nil {
 		return err
@@ -54,14 +54,16 @@ func Command(ctx context.Context, env cli.Env, args []string) error {
 }
 
 func execute(ctx context.Context, env cli.Env, rounds int, budget time.Duration, s Settings, tools Tools, results *bench.Results) error {
-	progress := term.NewProgress(env.Stderr, time.Now, Parts(s)*rounds*len(results.Contenders))
-	defer progress.Close()
-	return plan.Run(ctx, plan.Plan{
-		Contenders: results.Contenders, Rounds: rounds, Parts: Parts(s), Budget: budget, Progress: progress, Now: time.Now,
+	p := plan.Plan{
+		Contenders: results.Contenders, Rounds: rounds, Parts: Parts(s), Budget: budget, Now: time.Now,
 		Work: func(ctx context.Context, step plan.Step, tick func(string)) (bench.Sample, error) {
 			return Measure(ctx, s, tools, procfs.Live(), env.Environ, step.Contender, step.Round, tick)
 		},
-	}, results)
+	}
+	progress := term.NewProgress(env.Stderr, time.Now, p.Total())
+	defer progress.Close()
+	p.Progress = progress
+	return plan.Run(ctx, p, results)
 }
 
 // publish prints and writes what there is, also after an error.

@@ -148,7 +148,8 @@ func Legend(against Against) string {
 // Remarks writes what failed and what is to be known.
 func Remarks(out io.Writer, r *bench.Results) {
 	for _, f := range r.Failures {
-		fmt.Fprintf(out, "%s is out from round %d on: %s\n", f.Contender, f.Round+1, f.Reason)
+		who := strings.TrimSpace(f.Subject + " " + f.Contender)
+		fmt.Fprintf(out, "%s is out from round %d on: %s\n", who, f.Round+1, f.Reason)
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(out, "Note: %s\n", note)

@@ -1,0 +1,158 @@
+package micro
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/plan"
+	"granary/tool/internal/bench/report"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/term"
+)
+
+type options struct {
+	bench.Options
+	suite, programs, only, out string
+}
+
+func parse(env cli.Env, args []string) (options, error) {
+	var o options
+	flags := cli.Flags(env, "bench micro", "[options]")
+	o.Register(flags, bench.Rounds{Full: 3, Quick: 3})
+	flags.StringVar(&o.suite, "suite", beside(env.Exe, "bench/suites/micro.toml"), "the `file` that lists the programs")
+	flags.StringVar(&o.programs, "programs", beside(env.Exe, "build/bench"), "the `folder` of the built programs")
+	flags.StringVar(&o.only, "only", "", "measure the programs whose name matches this `regexp`")
+	flags.StringVar(&o.out, "out", "", "write results.json and report.md into this `folder`")
+	if err := cli.Parse(flags, args, cli.CodeUsage); err != nil {
+		return o, err
+	}
+	return o, o.Check(flags)
+}
+
+// beside finds a path of the source tree from the current folder, else from where the command was
+// built, which is two folders down.
+func beside(exe, path string) string {
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	built := filepath.Join(filepath.Dir(exe), "..", "..", path)
+	if _, err := os.Stat(built); err == nil {
+		return built
+	}
+	return path
+}
+
+// Command is `granary bench micro`.
+func Command(ctx context.Context, env cli.Env, args []string) error {
+	o, err := parse(env, args)
+	if err != nil {
+		return err
+	}
+	suite, err := ReadSuite(o.suite)
+	if err == nil {
+		suite, err = suite.Only(o.only)
+	}
+	if err != nil {
+		return err
+	}
+	contenders, notes, err := o.Select(env)
+	if err == nil {
+		err = run.Adopt()
+	}
+	if err != nil {
+		return err
+	}
+	w := workbench{suite: suite, dir: o.programs, quick: o.Quick, proc: procfs.Live(), environ: env.Environ}
+	results := bench.NewResults(env, "micro", map[string]any{"suite": suite.Names(), "quick": o.Quick}, nil, suite.Rows())
+	results.Notes = notes
+	for _, c := range contenders {
+		if err := w.effective(ctx, c); err != nil {
+			results.Failures = append(results.Failures, bench.Failure{Contender: c.Name, Reason: err.Error()})
+			continue
+		}
+		results.Contenders = append(results.Contenders, c)
+	}
+	return bench.Ended(publish(env, o, results, w.execute(ctx, env, o.Rounds, results)))
+}
+
+func (w workbench) execute(ctx context.Context, env cli.Env, rounds int, results *bench.Results) error {
+	p := plan.Plan{
+		Contenders: results.Contenders, Subjects: w.suite.Names(), Rounds: rounds, Parts: 1, Now: time.Now,
+		Work: func(ctx context.Context, step plan.Step, tick func(string)) (bench.Sample, error) {
+			sample, err := w.measure(ctx, step.Subject, step.Contender)
+			if err == nil {
+				tick("")
+			}
+			return sample, err
+		},
+	}
+	progress := term.NewProgress(env.Stderr, time.Now, p.Total())
+	defer progress.Close()
+	p.Progress = progress
+	return plan.Run(ctx, p, results)
+}
+
+// publish prints and writes what there is, also after an error.
+func publish(env cli.Env, o options, results *bench.Results, err error) error {
+	lines := report.Compare(results, report.BestPeer)
+	tables := tablesOf(results, lines)
+	width, _ := term.Width(env.Stdout)
+	for _, t := range tables {
+		t.Terminal(env.Stdout, width)
+	}
+	if len(tables) > 0 {
+		fmt.Fprint(env.Stdout, report.Legend(report.BestPeer))
+	}
+	report.Remarks(env.Stdout, results)
+	if o.JSON != "" {
+		err = errors.Join(err, results.WriteJSON(o.JSON))
+	}
+	if o.out != "" {
+		err = errors.Join(err, write(o.out, results, tables))
+	}
+	return err
+}
+
+func tablesOf(results *bench.Results, lines []report.Line) []report.Table {
+	if len(lines) == 0 {
+		return nil
+	}
+	title := fmt.Sprintf("Programs under %s: medians of %d rounds, %.0f s",
+		count(results.Contenders), results.Rounds, results.Seconds)
+	tables := []report.Table{report.Lines(title, results, lines)}
+	if missed := report.Missed(lines); len(missed.Rows) > 0 {
+		tables = append(tables, missed)
+	}
+	if means := report.Means(results, lines); len(means.Rows) > 0 {
+		tables = append(tables, means)
+	}
+	return tables
+}
+
+func count(contenders []allocators.Contender) string {
+	if len(contenders) == 1 {
+		return contenders[0].Name
+	}
+	return fmt.Sprintf("%d allocators", len(contenders))
+}
+
+func write(dir string, results *bench.Results, tables []report.Table) error {
+	if err := results.WriteJSON(filepath.Join(dir, "results.json")); err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	report.Document(&page, results, tables, report.BestPeer)
+	if err := os.WriteFile(filepath.Join(dir, "report.md"), page.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package micro
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/procfs"
+)
+
+// limit is how long one run of a program may take before it counts as hung.
+const limit = 5 * time.Minute
+
+// A bench of programs: where they are, and how they are run.
+type workbench struct {
+	suite   Suite
+	dir     string
+	quick   bool
+	proc    procfs.FS
+	environ []string
+}
+
+// measure runs one program under one contender.
+func (w workbench) measure(ctx context.Context, name string, c allocators.Contender) (bench.Sample, error) {
+	var sample bench.Sample
+	program := w.suite.Find(name)
+	path, err := program.Path(w.dir)
+	if err == nil {
+		err = preload.Check(path, c.Path, preload.CurrentCredentials(), os.Getenv("PATH"))
+	}
+	if err != nil {
+		return sample, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
+	defer cancel()
+	spec := run.Spec{Path: path, Args: program.Arguments(w.quick), Env: run.Clean(w.environ)}
+	usage, err := run.Measure(ctx, w.proc, spec, c.Variables(false))
+	if err != nil {
+		return sample, err
+	}
+	sample.Set(name, bench.MetricWall, usage.Wall)
+	sample.Set(name, bench.MetricCPU, usage.User+usage.Sys)
+	sample.Set(name, "user CPU time", usage.User)
+	sample.Set(name, "system CPU time", usage.Sys)
+	sample.Set(name, bench.MetricPeakRSS, usage.PeakRSS)
+	sample.Set(name, bench.MetricFaults, usage.Faults)
+	sample.Set(name, "context switches", usage.Switches)
+	return sample, printed(&sample, program, usage.Output)
+}
+
+// printed takes in the metrics that a program must print.
+func printed(sample *bench.Sample, program Program, output string) error {
+	values := parseMetrics(output)
+	for _, m := range program.Metrics {
+		text, ok := values[m.Name]
+		if !ok {
+			return fmt.Errorf("%s printed no `metric %s`; it printed: %.200q", program.Name, m.Name, output)
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("metric %s of %s: %w", m.Name, program.Name, err)
+		}
+		sample.Set(program.Name, m.Name, value)
+	}
+	return nil
+}
+
+// effective proves that a contender takes effect in a program of this machine: in `sleep`, which lives
+// long enough to be looked at.
+func (w workbench) effective(ctx context.Context, c allocators.Contender) error {
+	sleep, err := preload.Resolve("sleep", os.Getenv("PATH"))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "granary-micro-")
+	if err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	environ := append(append(run.Clean(w.environ), c.Variables(false)...), "LD_BIND_NOW=1")
+	p, err := run.Start(run.Spec{Path: sleep, Args: []string{"60"}, Env: environ, Log: filepath.Join(dir, "log")})
+	if err != nil {
+		return err
+	}
+	defer p.Stop(0)
+	return p.WaitReady(ctx, "sleep under "+c.Name, 5*time.Second, func(context.Context) error {
+		owner, err := preload.Owner(w.proc, p.PID(), "malloc")
+		if err == nil && owner != c.Path {
+			err = fmt.Errorf("%s did not take effect: malloc is that of %s", c.Name, owner)
+		}
+		return err
+	})
+}

@@ -1,0 +1,213 @@
+package preload
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+const glibcLoader = "/lib64/ld-linux-x86-64.so.2"
+
+// image is the smallest ELF file that says which machine and loader it wants.
+func image(t *testing.T, machine elf.Machine, interpreter string) string {
+	t.Helper()
+	var b bytes.Buffer
+	header := elf.Header64{
+		Ident:   [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:    uint16(elf.ET_DYN),
+		Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+		Ehsize: 64, Phentsize: 56, Shentsize: 64,
+	}
+	if interpreter != "" {
+		header.Phoff, header.Phnum = 64, 1
+	}
+	write := func(part any) {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(header)
+	if interpreter != "" {
+		size := uint64(len(interpreter) + 1)
+		write(elf.Prog64{Type: uint32(elf.PT_INTERP), Off: 120, Filesz: size, Memsz: size})
+		b.WriteString(interpreter + "\x00")
+	}
+	return b.String()
+}
+
+func put(t *testing.T, dir, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestRunRefusesInOneSentence(t *testing.T) {
+	dir := t.TempDir()
+	library := put(t, dir, "libgranary.so", image(t, elf.EM_X86_64, ""), 0o644)
+	dynamic := image(t, elf.EM_X86_64, glibcLoader)
+	me := CurrentCredentials()
+	stranger := Credentials{UID: me.UID + 1, EUID: me.EUID + 1, GID: me.GID + 1, EGID: me.EGID + 1}
+	put(t, dir, "good", dynamic, 0o755)
+	static := put(t, dir, "static", image(t, elf.EM_X86_64, ""), 0o755)
+
+	for _, c := range []struct {
+		name, text string
+		mode       os.FileMode
+		caller     Credentials
+		code       int
+		sentence   string
+	}{
+		{"static1", image(t, elf.EM_X86_64, ""), 0o755, me, 125, "is a static program, which no library can be preloaded into; link it with libgranary.a or granary.o"},
+		{"arm", image(t, elf.EM_AARCH64, "/lib/ld-linux-aarch64.so.1"), 0o755, me, 125, "is built for another architecture"},
+		{"musl", image(t, elf.EM_X86_64, "/lib/ld-musl-x86_64.so.1"), 0o755, me, 125, "uses another C library"},
+		{"suid", dynamic, 0o755 | os.ModeSetuid, stranger, 125, "is setuid, so the loader ignores LD_PRELOAD; run it as its owner"},
+		{"sgid", dynamic, 0o755 | os.ModeSetgid, stranger, 125, "is setgid, so the loader ignores LD_PRELOAD"},
+		{"secure", dynamic, 0o755, Credentials{UID: 1, EUID: 0}, 125, "(AT_SECURE)"},
+		{"script", "#!" + static + "\n", 0o755, me, 125, "script runs " + static + ", which is a static program"},
+		{"viaenv", "#!/usr/bin/env -S static x\n", 0o755, me, 125, "static, which is a static program"},
+		{"orphan", "#!/no/such/shell\n", 0o755, me, 127, "the interpreter of"},
+		{"empty", "#!\n", 0o755, me, 126, "has an empty #! line"},
+		{"text", "hello", 0o755, me, 126, "is neither an ELF program nor a script"},
+		{"plain", dynamic, 0o644, me, 126, "is not executable; `chmod +x` it"},
+		{"broken", "\x7fELF", 0o755, me, 125, "damaged ELF headers"},
+	} {
+		path := put(t, dir, c.name, c.text, c.mode)
+		var errs bytes.Buffer
+		env := cli.Env{Stdout: io.Discard, Stderr: &errs, Environ: []string{"PATH=" + dir}}
+		err := Run(env, c.caller, refuseExec(t), []string{"--lib", library, "--", path})
+		check(t, c.name, err, c.code, c.sentence)
+	}
+	env := cli.Env{Stderr: io.Discard, Environ: []string{"PATH=" + dir}}
+	check(t, "missing", Run(env, me, refuseExec(t), []string{"--lib", library, "nobody"}), 127, "nobody is in no folder of PATH")
+	check(t, "no path", Run(env, me, refuseExec(t), []string{"--lib", library, "./nobody"}), 127, "does not exist")
+	check(t, "folder", Run(env, me, refuseExec(t), []string{"--lib", library, dir + "/"}), 126, "is a folder")
+	check(t, "nothing", Run(env, me, refuseExec(t), []string{"--lib", library}), 125, "say which program to run")
+	check(t, "no lib", Run(env, me, refuseExec(t), []string{"--lib", "/no/lib", "good"}), 125, "--lib names /no/lib, which is not a file")
+}
+
+func refuseExec(t *testing.T) Exec {
+	return func(path string, _, _ []string) error {
+		t.Errorf("%s was started", path)
+		return nil
+	}
+}
+
+func check(t *testing.T, name string, err error, code int, sentence string) {
+	t.Helper()
+	var exit *cli.ExitError
+	if !errors.As(err, &exit) || exit.Code != code || !strings.Contains(err.Error(), sentence) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %v (want code %d and %q)", name, err, code, sentence)
+	}
+}
+
+func TestRunStartsTheProgramWithTheLibraryFirst(t *testing.T) {
+	dir := t.TempDir()
+	library := put(t, dir, "libgranary.so", image(t, elf.EM_X86_64, ""), 0o644)
+	program := put(t, dir, "prog", image(t, elf.EM_X86_64, glibcLoader), 0o755)
+	var gotPath string
+	var gotArgs, gotEnv []string
+	exec := func(path string, argv, environ []string) error {
+		gotPath, gotArgs, gotEnv = path, argv, environ
+		return unix.ENOEXEC
+	}
+	env := cli.Env{Environ: []string{"PATH=" + dir, "GRANARY_LIB=" + library, "LD_PRELOAD=/x.so"}, Stderr: io.Discard}
+	err := Run(env, CurrentCredentials(), exec, []string{"prog", "-v", "--", "x"})
+	check(t, "exec failed", err, 126, "start "+program)
+	if gotPath != program || strings.Join(gotArgs, " ") != "prog -v -- x" {
+		t.Errorf("started %s %q", gotPath, gotArgs)
+	}
+	if last := gotEnv[len(gotEnv)-1]; last != "LD_PRELOAD="+library+":/x.so" {
+		t.Errorf("environment ends with %s", last)
+	}
+}
+
+func TestTheLoaderItselfIsReachable(t *testing.T) {
+	dir := t.TempDir()
+	library := put(t, dir, "libgranary.so", image(t, elf.EM_X86_64, ""), 0o644)
+	loader := put(t, dir, "ld-linux-x86-64.so.2", image(t, elf.EM_X86_64, ""), 0o755)
+	if err := Check(loader, library, CurrentCredentials(), ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFindLibraryPrefersWhatIsNamed(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"bin", "lib", "other dir"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	built := put(t, root, "lib/libgranary.so", "", 0o644)
+	named := put(t, root, "named.so", "", 0o644)
+	spaced := put(t, root, "other dir/x.so", "", 0o644)
+	exe := put(t, root, "bin/granary", "", 0o755)
+	link := filepath.Join(root, "link")
+	if err := os.Symlink(exe, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ flag, variable, exe, want, sentence string }{
+		{"", "", exe, built, ""},
+		{"", "", link, built, ""},
+		{"", named, exe, named, ""},
+		{named, built, exe, named, ""},
+		{"", "/no/lib", exe, "", "GRANARY_LIB names /no/lib"},
+		{spaced, "", exe, "", "move the library"},
+	} {
+		got, err := FindLibrary(c.flag, c.variable, c.exe)
+		if got != c.want || (err != nil) != (c.sentence != "") || err != nil && !strings.Contains(err.Error(), c.sentence) {
+			t.Errorf("FindLibrary(%q, %q) = %q, %v", c.flag, c.variable, got, err)
+		}
+	}
+}
+
+func TestOwnerReadsALiveProcess(t *testing.T) {
+	sleep, err := Resolve("sleep", os.Getenv("PATH"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(sleep, "60")
+	cmd.Env = []string{"LD_BIND_NOW=1"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	var owner string
+	for range 500 { // until the loader has done its work
+		owner, err = Owner(procfs.Live(), cmd.Process.Pid, "malloc")
+		if err == nil && strings.HasSuffix(owner, "libc.so.6") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil || !strings.HasSuffix(owner, "libc.so.6") {
+		t.Errorf("owner of malloc is %q, %v", owner, err)
+	}
+	if _, err := Owner(procfs.Live(), cmd.Process.Pid, "no_such_symbol"); err == nil {
+		t.Error("a symbol that is not imported has an owner")
+	}
+}

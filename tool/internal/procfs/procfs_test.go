@@ -1,0 +1,78 @@
+package procfs
+
+import (
+	"strings"
+	"testing"
+)
+
+// recorded is the /proc of an idle redis-server.
+var recorded = FS{Root: "testdata/proc"}
+
+func TestStatOfRecordedServer(t *testing.T) {
+	st, err := recorded.Stat(4242)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.State != "S" || st.Threads != 5 || st.MinorFaults == 0 {
+		t.Errorf("stat = %+v", st)
+	}
+	if st.CPUSeconds() != st.UserSeconds+st.SysSeconds {
+		t.Errorf("CPU time %v is not the sum of its parts", st.CPUSeconds())
+	}
+}
+
+func TestMemoryOfRecordedServer(t *testing.T) {
+	m, err := recorded.Memory(4242)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.RSS < 8<<20 || m.RSS > 20<<20 || m.Peak < m.RSS || m.PSS > m.RSS || m.Anonymous > m.RSS {
+		t.Errorf("memory = %+v", m)
+	}
+}
+
+func TestHoldingFindsTheMappingOfAnAddress(t *testing.T) {
+	maps, err := recorded.Maps(4242)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var libc Mapping
+	for _, m := range maps {
+		if strings.HasSuffix(m.Path, "libc.so.6") && strings.Contains(m.Perms, "x") {
+			libc = m
+		}
+	}
+	if libc.Start == 0 {
+		t.Fatal("no executable mapping of libc.so.6")
+	}
+	if got, ok := Holding(maps, libc.End-1); !ok || got != libc {
+		t.Errorf("the last byte is in %+v", got)
+	}
+	if got, _ := Holding(maps, libc.End); got == libc {
+		t.Error("the byte past the end is in the mapping")
+	}
+}
+
+func TestParseMapping(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want Mapping
+		ok   bool
+	}{
+		{"1000-2000 r-xp 00000010 08:01 5 /a b", Mapping{0x1000, 0x2000, 0x10, "r-xp", "/a b"}, true},
+		{"1000-2000 rw-p 00000000 00:00 0", Mapping{0x1000, 0x2000, 0, "rw-p", ""}, true},
+		{"nonsense", Mapping{}, false},
+		{"x-y rw-p 0 0 0", Mapping{Perms: "rw-p"}, false},
+	} {
+		got, ok := parseMapping(c.line)
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("parseMapping(%q) = %+v, %v", c.line, got, ok)
+		}
+	}
+}
+
+func TestAMissingProcessIsAnError(t *testing.T) {
+	if _, err := recorded.Stat(1); err == nil || !strings.Contains(err.Error(), "process 1") {
+		t.Errorf("err = %v", err)
+	}
+}
