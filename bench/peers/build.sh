@@ -93,13 +93,20 @@ build_tcmalloc() {
   g++ -shared -o "$lib/tcmalloc.so" "$work/tcmalloc/o/"*.o -pthread -Wl,--gc-sections
 }
 
-# A preloaded program must find malloc, malloc_usable_size and operator new in the library.
+# The variables that a process under the peer needs, as peers.toml says.
+environment() {
+  awk -F'"' -v want="$1" '/^name/ {n=$2} /^environment/ && n == want {print $2}' "$here/peers.toml"
+}
+
+# A preloaded program must find malloc, malloc_usable_size and operator new in the library. What it
+# needs beside the preload is left in NAME.env, where `granary bench` looks.
 check() {
-  local environment
-  environment=$(awk -F'"' -v want="$1" '/^name/ {n=$2} /^environment/ && n == want {print $2}' \
-    "$here/peers.toml")
+  local variables
+  variables=$(environment "$1")
   [ -x "$work/resolves" ] || g++ -O1 -o "$work/resolves" "$here/resolves.cc" -ldl
-  env ${environment:+"$environment"} LD_PRELOAD="$lib/$1.so" "$work/resolves" "$1.so"
+  env ${variables:+"$variables"} LD_PRELOAD="$lib/$1.so" "$work/resolves" "$1.so"
+  rm -f "$lib/$1.env"
+  if [ -n "$variables" ]; then echo "$variables" > "$lib/$1.env"; fi
 }
 
 fetch
