@@ -6,6 +6,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -75,8 +76,11 @@ type Sample struct {
 	series []Series
 }
 
-// Set records a value.
+// Set records a value. What is no number (a ratio to nothing) is not recorded, as JSON could not hold it.
 func (s *Sample) Set(phase, metric string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
 	if s.values == nil {
 		s.values = map[Key]float64{}
 	}

@@ -12,6 +12,8 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/procfs"
 	"granary/tool/internal/term"
+
+	client "github.com/redis/go-redis/v9"
 )
 
 // quickBudget keeps a quick run under three minutes also where more contenders are found.
@@ -39,6 +41,7 @@ func Command(ctx context.Context, env cli.Env, args []string) error {
 	if *requests > 0 {
 		settings.Requests, settings.Keys = *requests, *requests
 	}
+	client.SetLogger(silent{}) // what fails is said once, by the error
 	tools, err := FindTools()
 	if err != nil {
 		return err
@@ -81,3 +84,9 @@ func publish(env cli.Env, o bench.Options, results *bench.Results, err error) er
 	}
 	return err
 }
+
+// silent is a log of the client library that says nothing.
+type silent struct{}
+
+// Printf drops the line.
+func (silent) Printf(context.Context, string, ...any) {}

@@ -139,10 +139,10 @@ func (t Table) Markdown(out io.Writer) {
 func Legend(against Against) string {
 	to := "the best of its row"
 	if against == BestPeer {
-		to = "the best peer of its row (an allocator other than Granary)"
+		to = "the best peer of its row"
 	}
-	return "Each value is the median over the rounds, ±half the range. * is the best of its row;\n" +
-		"×1.04 is 4 % worse than " + to + "; ≈ says that the rounds show no difference from it.\n"
+	return "Each value is the median over the rounds, ±half the range. * is the best of its row; ×1.04 is 4 % worse\n" +
+		"than " + to + "; ≈ says that the rounds show no difference from it. A peer is any allocator but Granary.\n"
 }
 
 // Remarks writes what failed and what is to be known.

@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"context"
+
+	"granary/tool/internal/cli"
+)
+
+func TestSampleKeepsOrderAndDropsWhatIsNoNumber(t *testing.T) {
+	var s Sample
+	s.Set("b", "m", 1)
+	s.Set("a", "m", 2)
+	s.Set("b", "m", 3)
+	s.Set("a", "n", math.NaN())
+	s.Set("a", "o", math.Inf(1))
+	s.Trace(Series{Phase: "a", Points: [][2]float64{{0, 1}}})
+	var r Results
+	r.Add("x", 4, s)
+	want := []Observation{{"x", 4, "b", "m", 3}, {"x", 4, "a", "m", 2}}
+	if !reflect.DeepEqual(r.Observations, want) {
+		t.Errorf("observations %+v", r.Observations)
+	}
+	if r.Series[0].Contender != "x" || r.Series[0].Round != 4 {
+		t.Errorf("series %+v", r.Series)
+	}
+	if _, ok := s.Get("a", "n"); ok {
+		t.Error("NaN is recorded")
+	}
+}
+
+func TestWriteJSONIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "r.json")
+	r := Results{Schema: Schema, Scenario: "x", Observations: []Observation{{"c", 0, "p", "m", 1.5}}}
+	if err := r.WriteJSON(path); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Results
+	if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, r) {
+		t.Errorf("read back %+v, %v", back, err)
+	}
+}
+
+func TestFactsOfRecordedMachine(t *testing.T) {
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"proc/cpuinfo": "processor\t: 0\nmodel name\t: A CPU: fast\n", "proc/sys/kernel/osrelease": "6.1.0\n", "proc/loadavg": "0.1 0.2 0.3 1/2 3\n",
+		"etc/os-release": "NAME=x\nPRETTY_NAME=\"Debian 12\"\n", "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+	} {
+		full := filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := Facts(root)
+	if m.CPU != "A CPU: fast" || m.Kernel != "6.1.0" || m.System != "Debian 12" || m.HugePages != "madvise" || m.Governor != "" {
+		t.Errorf("facts %+v", m)
+	}
+}
+
+func TestOptionsDefaultsAndLists(t *testing.T) {
+	var o Options
+	fs := flag.NewFlagSet("x", flag.ContinueOnError)
+	o.Register(fs, Rounds{Full: 5, Quick: 3})
+	if err := fs.Parse([]string{"--quick", "--allocators", "a,b", "--allocators", "c=/x.so"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Check(fs); err != nil || o.Rounds != 3 || o.Allocators.String() != "a,b,c=/x.so" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	full := Options{defaults: Rounds{Full: 5, Quick: 3}}
+	if err := full.Check(fs); err != nil || full.Rounds != 5 {
+		t.Errorf("%+v, %v", full, err)
+	}
+}
+
+func TestAnInterruptEndsWith130(t *testing.T) {
+	var exit *cli.ExitError
+	if err := Ended(context.Canceled); !errors.As(err, &exit) || exit.Code != 130 || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("err = %v", err)
+	}
+	if err := Ended(nil); err != nil {
+		t.Errorf("err = %v", err)
+	}
+}

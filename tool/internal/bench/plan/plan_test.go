@@ -1,0 +1,140 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+)
+
+var abc = []allocators.Contender{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+
+type counts struct{ steps, ticks, dropped int }
+
+func (c *counts) Step(string)  { c.steps++ }
+func (c *counts) Tick(string)  { c.ticks++ }
+func (c *counts) Drop(n int)   { c.dropped += n }
+func (c *counts) settled() int { return c.ticks + c.dropped }
+
+// clock advances by a minute at each look.
+func clock() func() time.Time {
+	now := time.Unix(0, 0)
+	return func() time.Time { now = now.Add(time.Minute); return now }
+}
+
+func name(s Step) string { return fmt.Sprintf("%s%s%d", s.Contender.Name, s.Subject, s.Round) }
+
+// recorder works by writing down; the steps named in fail do not succeed.
+func recorder(order *[]string, fail ...string) Work {
+	return func(_ context.Context, s Step, tick func(string)) (bench.Sample, error) {
+		*order = append(*order, name(s))
+		tick("half")
+		for _, f := range fail {
+			if f == name(s) {
+				return bench.Sample{}, errors.New("it broke")
+			}
+		}
+		tick("whole")
+		var sample bench.Sample
+		sample.Set("p", "m", float64(s.Round))
+		return sample, nil
+	}
+}
+
+func TestRoundsAreInterleavedAndRotated(t *testing.T) {
+	var order []string
+	var c counts
+	var r bench.Results
+	p := Plan{Contenders: abc, Rounds: 3, Parts: 2, Work: recorder(&order), Progress: &c, Now: clock()}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, " "); got != "a0 b0 c0 b1 c1 a1 c2 a2 b2" {
+		t.Errorf("order %s", got)
+	}
+	if got := r.Values("b", bench.Key{Phase: "p", Metric: "m"}); !reflect.DeepEqual(got, map[int]float64{0: 0, 1: 1, 2: 2}) {
+		t.Errorf("values %v", got)
+	}
+	if r.Rounds != 3 || c.steps != 9 || c.ticks != p.Total() {
+		t.Errorf("rounds %d, progress %+v of %d", r.Rounds, c, p.Total())
+	}
+}
+
+func TestSubjectsAreMeasuredTogether(t *testing.T) {
+	var order []string
+	var r bench.Results
+	p := Plan{Contenders: abc[:2], Subjects: []string{"x", "y"}, Rounds: 2, Parts: 2, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, " "); got != "ax0 bx0 ay0 by0 bx1 ax1 by1 ay1" {
+		t.Errorf("order %s", got)
+	}
+}
+
+func TestAFailureTakesOneContenderOutOfOneSubject(t *testing.T) {
+	var order []string
+	var c counts
+	var r bench.Results
+	p := Plan{Contenders: abc[:2], Subjects: []string{"x", "y"}, Rounds: 3, Parts: 2, Work: recorder(&order, "bx1"), Progress: &c, Now: clock()}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	want := []bench.Failure{{Subject: "x", Contender: "b", Round: 1, Reason: "it broke"}}
+	if !reflect.DeepEqual(r.Failures, want) {
+		t.Errorf("failures %+v", r.Failures)
+	}
+	if got := strings.Join(order, " "); got != "ax0 bx0 ay0 by0 bx1 ax1 by1 ay1 ax2 ay2 by2" {
+		t.Errorf("order %s", got)
+	}
+	if c.settled() != p.Total() {
+		t.Errorf("progress ends at %d of %d", c.settled(), p.Total())
+	}
+}
+
+func TestNothingMeasuredIsAnError(t *testing.T) {
+	var order []string
+	var r bench.Results
+	p := Plan{Contenders: abc[:1], Rounds: 2, Parts: 2, Work: recorder(&order, "a0"), Progress: &counts{}, Now: clock()}
+	if err := Run(context.Background(), p, &r); err == nil || len(r.Failures) != 1 {
+		t.Errorf("err %v, failures %v", err, r.Failures)
+	}
+}
+
+func TestABudgetStopsBeforeARoundThatWouldNotEnd(t *testing.T) {
+	var order []string
+	var r bench.Results
+	p := Plan{Contenders: abc, Rounds: 9, Parts: 2, Budget: 5 * time.Minute, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Rounds == 0 || r.Rounds == 9 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "of 9 rounds") {
+		t.Errorf("rounds %d, notes %q", r.Rounds, r.Notes)
+	}
+}
+
+func TestAnInterruptKeepsFinishedRounds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var order []string
+	work := recorder(&order)
+	var r bench.Results
+	p := Plan{Contenders: abc, Rounds: 3, Parts: 2, Progress: &counts{}, Now: clock(),
+		Work: func(ctx context.Context, s Step, tick func(string)) (bench.Sample, error) {
+			if name(s) == "c1" {
+				cancel()
+			}
+			return work(ctx, s, tick)
+		}}
+	if err := Run(ctx, p, &r); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	if r.Rounds != 1 || len(r.Observations) != 3 || len(r.Failures) != 0 {
+		t.Errorf("rounds %d, observations %v, failures %v", r.Rounds, r.Observations, r.Failures)
+	}
+}

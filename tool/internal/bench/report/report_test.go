@@ -1,0 +1,198 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with -update if the change is meant. Got:\n%s", path, got)
+	}
+}
+
+func target(v float64) *float64 { return &v }
+
+// example has a clear winner, a tie, a missing contender, a neutral row and targets met and missed.
+func example() *bench.Results {
+	r := &bench.Results{
+		Schema: bench.Schema, Scenario: "example", Version: "1.2.3", Rounds: 3, Seconds: 42,
+		Started:    time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		Machine:    bench.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
+		Contenders: []allocators.Contender{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}}, {Name: "granary", Path: "/lib/g.so", SHA256: "0123456789abcdef"}},
+		Rows: []bench.Row{
+			{Phase: "pair", Metric: bench.MetricWall, Unit: "s", Better: bench.Lower},
+			{Phase: "pair", Metric: bench.MetricPeakRSS, Unit: "bytes", Better: bench.Lower},
+			{Phase: "pair", Metric: "cost", Unit: "ns", Better: bench.Lower, Target: target(2.5)},
+			{Phase: "pair", Metric: "seen", Unit: "count"},
+			{Phase: "serve", Metric: "throughput", Unit: "1/s", Better: bench.Higher, Target: target(90000)},
+			{Phase: "serve", Metric: "never measured", Unit: "s", Better: bench.Lower},
+		},
+		Failures: []bench.Failure{{Subject: "serve", Contender: "jemalloc", Round: 1, Reason: "it died"}},
+		Notes:    []string{"mimalloc is left out"},
+	}
+	values := map[string][]float64{ // glibc, jemalloc, granary a row
+		"pair/" + bench.MetricWall:    {2, 2.02, 1},
+		"pair/" + bench.MetricPeakRSS: {32 << 20, 48 << 20, 32 << 20},
+		"pair/cost":                   {5, 3.4, 2.8},
+		"pair/seen":                   {12, 34, 1234567},
+		"serve/throughput":            {50e3, 60e3, 99e3},
+	}
+	for i, c := range r.Contenders {
+		for round := range 3 {
+			var s bench.Sample
+			for key, v := range values {
+				phase, metric, _ := strings.Cut(key, "/")
+				if phase == "serve" && c.Name == "jemalloc" && round > 0 {
+					continue
+				}
+				wobble := 1 + 0.01*float64((round*7+i*5)%3-1)
+				s.Set(phase, metric, v[i]*wobble)
+			}
+			r.Add(c.Name, round, s)
+		}
+	}
+	return r
+}
+
+func TestRenderings(t *testing.T) {
+	r := example()
+	for _, c := range []struct {
+		name  string
+		write func(*bytes.Buffer)
+	}{
+		{"terminal.golden", func(b *bytes.Buffer) { Lines("Example", r, Compare(r, BestOfAll)).Terminal(b, 0) }},
+		{"terminal-narrow.golden", func(b *bytes.Buffer) { Lines("Example", r, Compare(r, BestPeer)).Terminal(b, 60) }},
+		{"report.golden.md", func(b *bytes.Buffer) {
+			lines := Compare(r, BestPeer)
+			Document(b, r, []Table{Lines("Example", r, lines), Missed(lines), Means(r, lines)}, BestPeer)
+		}},
+	} {
+		var b bytes.Buffer
+		c.write(&b)
+		golden(t, c.name, b.String())
+	}
+}
+
+func cell(t *testing.T, lines []Line, metric string, contender int) Cell {
+	t.Helper()
+	for _, line := range lines {
+		if line.Row.Metric == metric {
+			return line.Cells[contender]
+		}
+	}
+	t.Fatalf("no row %s", metric)
+	return Cell{}
+}
+
+func TestRatiosToTheBestOfAllAndToTheBestPeer(t *testing.T) {
+	all, peers := Compare(example(), BestOfAll), Compare(example(), BestPeer)
+	for _, c := range []struct {
+		lines     []Line
+		metric    string
+		contender int
+		cost      float64
+		best      bool
+	}{
+		{all, bench.MetricWall, 2, 1, true},
+		{all, bench.MetricWall, 0, 2, false},
+		{all, "throughput", 0, 1.98, false},
+		{peers, bench.MetricWall, 2, 0.5, true},
+		{peers, bench.MetricWall, 0, 1, false},
+		{peers, "throughput", 2, 0.606, true},
+		{peers, "cost", 2, 0.8235, true},
+	} {
+		got := cell(t, c.lines, c.metric, c.contender)
+		if math.Abs(got.Cost-c.cost) > 0.02 || got.Best != c.best {
+			t.Errorf("%s, contender %d: cost %v, best %v; want %v, %v", c.metric, c.contender, got.Cost, got.Best, c.cost, c.best)
+		}
+	}
+	if !cell(t, all, bench.MetricWall, 1).Comparison.Differs() {
+		t.Error("a factor of two is not seen")
+	}
+	if !cell(t, peers, bench.MetricWall, 1).Noise {
+		t.Error("1 % within 1 % of noise is called a difference")
+	}
+	if c := cell(t, all, "seen", 2); c.Cost != 0 || c.Best {
+		t.Errorf("a neutral row is compared: %+v", c)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	lines := Compare(example(), BestPeer)
+	for _, line := range lines {
+		switch line.Row.Metric {
+		case "cost":
+			if line.Target.Met || math.Abs(line.Target.Missed-0.12) > 1e-9 {
+				t.Errorf("cost: %+v", line.Target)
+			}
+		case "throughput":
+			if !line.Target.Met {
+				t.Errorf("throughput: %+v", line.Target)
+			}
+		default:
+			if line.Target != nil {
+				t.Errorf("%s has no target", line.Row.Metric)
+			}
+		}
+	}
+}
+
+func TestGeoMeansAreOverCompleteRows(t *testing.T) {
+	line := func(phase string, medians ...float64) Line {
+		l := Line{Row: bench.Row{Phase: phase, Metric: "time", Better: bench.Lower}}
+		for _, m := range medians {
+			c := Cell{Median: m, Rounds: 1}
+			if m == 0 {
+				c.Rounds = 0
+			}
+			l.Cells = append(l.Cells, c)
+		}
+		return l
+	}
+	lines := []Line{line("a", 1, 2), line("b", 8, 1), line("c", 1, 0), line("d", 0.5, 5)}
+	means, rows := GeoMeans(lines, "time", func(best float64) bool { return best >= 1 })
+	if rows != 2 || math.Abs(means[0]-math.Sqrt(8)) > 1e-12 || math.Abs(means[1]-math.Sqrt(2)) > 1e-12 {
+		t.Errorf("means %v over %d rows", means, rows)
+	}
+	if means, rows := GeoMeans(lines, "space", func(float64) bool { return true }); means != nil || rows != 0 {
+		t.Errorf("means %v over %d rows", means, rows)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for _, c := range []struct {
+		value float64
+		unit  string
+		want  string
+	}{
+		{1 << 20, "bytes", "1.00"}, {52_345, "1/s", "52.3"}, {1234.4, "ns", "1234"}, {12.34, "ns", "12.3"}, {0, "s", "0"},
+		{0.0123, "s", "0.012"}, {7, "count", "7"}, {math.NaN(), "s", "-"}, {math.Inf(1), "s", "-"}, {0.5, "s", "0.50"},
+	} {
+		if got := Number(c.value, c.unit); got != c.want {
+			t.Errorf("Number(%v, %s) = %s, want %s", c.value, c.unit, got, c.want)
+		}
+	}
+}
