@@ -1,13 +1,12 @@
 #!/bin/sh
 # mariadbd with sysbench: read-write transactions from 1,024 and from 4,096 connections at once, then
-# the tables are checked by the server itself.
+# the table is checked by the server itself.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need mariadbd mariadb mariadb-install-db mariadb-admin sysbench
 
-limit=$(ulimit -n)
-[ "$limit" = unlimited ] || [ "$limit" -ge 10000 ] || ulimit -n 10000 2>/dev/null ||
-  skip 'this shell may not open 10,000 files.'
+# shellcheck disable=SC3045  # every sh of Linux knows ulimit -n
+ulimit -n 10000 2>/dev/null || skip 'this shell may not open 10,000 files.'
 
 port=$(free_port)
 data=$work/data
@@ -31,21 +30,21 @@ expect_preloaded "$server"
 
 sql() { mariadb --no-defaults -S "$socket" -u root -N -B -e "$1"; }
 sql 'create database sbtest'
+# One table: the load generator prepares its statements for each table and thread, and gives up
+# when that takes it longer than 30 seconds.
 bench() {
-  timeout 110 sysbench oltp_read_write --mysql-socket="$socket" --mysql-user=root --tables=4 \
-    --table-size=2000 --mysql-ignore-errors=1213,1205,1020 --thread-init-timeout=60 "$@" \
-    >"$work/sysbench.log" 2>&1 || fail "sysbench $* failed."
+  timeout 110 sysbench oltp_read_write --mysql-socket="$socket" --mysql-user=root --tables=1 \
+    --table-size=100000 --rand-type=uniform \
+    --mysql-ignore-errors=1213,1205,1020 "$@" >"$work/sysbench.log" 2>&1 || fail "sysbench $* failed."
   alive
 }
 bench prepare
-bench --threads=1024 --time=8 run
+bench --threads=1024 --time=6 run
 grep -q 'transactions:' "$work/sysbench.log" || fail 'sysbench printed no result.'
-bench --threads=4096 --time=8 run
+bench --threads=4096 --time=6 run
 grep -q 'transactions:' "$work/sysbench.log" || fail 'sysbench printed no result.'
 
-for table in 1 2 3 4; do
-  expect_equal 2000 "$(sql "select count(*) from sbtest.sbtest$table")" "rows of sbtest$table"
-  sql "check table sbtest.sbtest$table extended" | grep -q 'OK$' || fail "sbtest$table is damaged."
-done
+expect_equal 100000 "$(sql 'select count(*) from sbtest.sbtest1')" 'rows of the table'
+sql 'check table sbtest.sbtest1 extended' | grep -q 'OK$' || fail 'the table is damaged.'
 mariadb-admin --no-defaults -S "$socket" -u root shutdown
 wait "$server" || fail 'mariadbd did not shut down cleanly.'

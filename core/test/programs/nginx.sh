@@ -52,5 +52,6 @@ grep -q 'Requests/sec' "$work/wrk.log" || fail 'the load generator printed no re
 if grep -q 'Non-2xx' "$work/wrk.log"; then fail 'nginx answered with errors.'; fi
 curl -sf --compressed "$url/numbers.txt" -o "$work/numbers.txt"
 cmp "$work/site/numbers.txt" "$work/numbers.txt" || fail 'a compressed body changed.'
-for worker in $(cat "/proc/$server/task/$server/children"); do expect_preloaded "$worker"; done
+tr ' ' '\n' <"/proc/$server/task/$server/children" >"$work/workers"
+while read -r worker; do [ -z "$worker" ] || expect_preloaded "$worker"; done <"$work/workers"
 if grep -E 'signal (6|11)|alert' "$work/error.log"; then fail 'a worker died.'; fi
