@@ -1,5 +1,5 @@
-// What every storm shares: --smoke (the default, a few seconds) or --long N (N seconds), a seed that
-// is printed and can be given again with --seed N, a group of threads, and a deadline.
+// What every storm shares: --smoke (the default, a few seconds) or --long N (N seconds), a seed
+// that is printed and can be given again with --seed N, a group of threads, and a deadline.
 #ifndef GRANARY_TEST_STORM_STORM_H_
 #define GRANARY_TEST_STORM_STORM_H_
 
