@@ -1,0 +1,54 @@
+// What the critical sections read without a call, laid out behind one address, so that a single
+// register reaches all of it. It is valid from the start: until a thread is known to the front it
+// uses the null cache, which is empty and full at once, and so finds its way to the slow path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/units.h"
+#include "sizes/size_classes.h"
+
+namespace granary {
+
+// The head of the kernel's struct rseq (linux/rseq.h): the part that restartable sequences need.
+struct RestartArea {
+  uint32_t cpu_id_start = 0;
+  int32_t cpu_id = 0;
+  uint64_t sequence = 0;  // rseq_cs: the only field we ever write in the kernel's own
+  uint32_t flags = 0;
+  uint32_t node_id = 0;
+  int32_t concurrency_id = 0;  // mm_cid: dense, below the number of threads and of CPUs
+  uint32_t padding = 0;
+};
+static_assert(sizeof(RestartArea) == 32 && offsetof(RestartArea, concurrency_id) == 24);
+
+// Caches: first one a CPU (or concurrency id), then one a thread where there are no sequences.
+// The kernel's indices start at -2, which stands for "not registered".
+inline constexpr size_t kMaxThreadCaches = 256;
+inline constexpr size_t kMaxCaches = kMaxCpus + kMaxThreadCaches;
+inline constexpr size_t kUnregisteredIndices = 2;
+
+// A cache begins with a header a class: the cursor in the low 16 bits, above it the number of
+// allocations, counting down. Further words hold the slots.
+using CacheWords = uint64_t;
+
+struct Anchor {
+  CacheWords null_cache[kMaxClasses] = {};
+  RestartArea unregistered{.cpu_id = -1, .concurrency_id = -1};
+  // The address of the index that chooses the cache, as if thread_area were zero.
+  int32_t* cache_index = nullptr;
+  std::remove_const_t<decltype(kFineLookup)> fine_class = kFineLookup;
+  std::remove_const_t<decltype(kCoarseLookup)> coarse_class = kCoarseLookup;
+  std::remove_const_t<decltype(kMediumLookup)> medium_class = kMediumLookup;
+  CacheWords* cache[kUnregisteredIndices + kMaxCaches] = {};
+};
+
+extern Anchor anchor __attribute__((visibility("hidden")));
+
+// This thread's RestartArea, relative to anchor.unregistered; 0 until the front knows the thread.
+extern __thread uintptr_t thread_area
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+}  // namespace granary

@@ -1,0 +1,12 @@
+// The critical sections of the front for the machine compiled for.
+#pragma once
+
+#include "base/compiler.h"
+
+#if defined(__x86_64__)
+#include "arch/rseq_x86_64.h"
+#elif defined(__aarch64__)
+#include "arch/rseq_aarch64.h"
+#else
+#error "Granary has critical sections for x86-64 and arm64: write arch/rseq_<machine>.h"
+#endif

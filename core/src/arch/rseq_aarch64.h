@@ -1,0 +1,141 @@
+// The critical sections of the front on arm64; see rseq_x86_64.h for what each does.
+//
+// Registers: %[r] thread_area, %[x] anchor.cache_index, %[c] class. %[w] is the
+// address of the class's header, %[s] of the slot below the cursor.
+#pragma once
+
+#include "arch/anchor.h"
+
+namespace granary::arch {
+
+#define GRANARY_RSEQ_BEGIN                                  \
+  ".pushsection __rseq_cs,\"aw\",@progbits\n"               \
+  ".balign 32\n"                                            \
+  "3:\n"                                                    \
+  ".long 0, 0\n"                                            \
+  ".quad 1f, 2f - 1f, 4f\n"                                 \
+  ".popsection\n"                                           \
+  ".pushsection .text.granary_abort,\"ax\",@progbits\n"     \
+  ".inst 0xd428bc00\n"                                      \
+  "4: b 0f\n"                                               \
+  ".popsection\n"                                           \
+  "0: adrp %[t], 3b\n"                                      \
+  "add %[t], %[t], :lo12:3b\n"                              \
+  "str %[t], [%[area]]\n"                                   \
+  "1: ldrsw %[t], [%[r], %[x]]\n"                           \
+  "ldr %[t], [%[table], %[t], lsl #3]\n"
+
+#define GRANARY_RSEQ_HEADER             \
+  "add %[w], %[t], %[c], lsl #3\n"      \
+  "ldr %[h], [%[w]]\n"                  \
+  "and %[s], %[h], #0xffff\n"           \
+  "add %[s], %[t], %[s], lsl #3\n"
+
+#define GRANARY_RSEQ_END "2:\n"
+
+#define GRANARY_RSEQ_INPUTS                                                                  \
+  [r] "r"(thread_area), [x] "r"(anchor.cache_index),            \
+      [area] "r"(reinterpret_cast<uintptr_t>(&anchor.unregistered.sequence) + thread_area),  \
+      [table] "r"(&anchor.cache[kUnregisteredIndices])
+
+GRANARY_ALWAYS_INLINE void* Pop(uint64_t c) {
+  void* result;
+  uint64_t t, h, w, s;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                        "ldr %[p], [%[s]]\n"
+                        "cbz %[p], %l[empty]\n"
+                        "sub %[h], %[h], #1\n"
+                        "sub %[h], %[h], #16, lsl #12\n"
+                        "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                        : [p] "=&r"(result), [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c)
+                        : "memory", "cc"
+                        : empty);
+  if (result == nullptr) __builtin_unreachable();
+  return result;
+empty:
+  return nullptr;
+}
+
+GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {
+  uint64_t t, h, w, s;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                        "ldr %[t], [%[s], #8]\n"
+                        "cbz %[t], %l[full]\n"
+                        "str %[p], [%[s], #8]\n"
+                        "add %[h], %[h], #1\n"
+                        "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [p] "r"(p)
+                        : "memory", "cc"
+                        : full);
+  return true;
+full:
+  return false;
+}
+
+inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
+  uint64_t t, h, w, s, k;
+  __asm__ volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                   "mov %[k], #0\n"
+                   "5: cmp %[k], %[n]\n"
+                   "b.eq 6f\n"
+                   "ldr %[t], [%[s], #8]\n"
+                   "cbz %[t], 6f\n"
+                   "ldr %[t], [%[from], %[k], lsl #3]\n"
+                   "str %[t], [%[s], #8]!\n"
+                   "add %[k], %[k], #1\n"
+                   "b 5b\n"
+                   "6: add %[h], %[h], %[k]\n"
+                   "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                   : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [k] "=&r"(k)
+                   : GRANARY_RSEQ_INPUTS, [c] "r"(c), [from] "r"(from), [n] "r"(n)
+                   : "memory", "cc");
+  return k;
+}
+
+inline size_t PopMany(uint64_t c, void** to, size_t n) {
+  uint64_t t, h, w, s, k;
+  __asm__ volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                   "mov %[k], #0\n"
+                   "5: cmp %[k], %[n]\n"
+                   "b.eq 6f\n"
+                   "ldr %[t], [%[s]]\n"
+                   "cbz %[t], 6f\n"
+                   "str %[t], [%[to], %[k], lsl #3]\n"
+                   "sub %[s], %[s], #8\n"
+                   "add %[k], %[k], #1\n"
+                   "b 5b\n"
+                   "6: sub %[h], %[h], %[k]\n"
+                   "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                   : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [k] "=&r"(k)
+                   : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n)
+                   : "memory", "cc");
+  return k;
+}
+
+inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
+  uint64_t t, h;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "cmp %[cache], %[t]\n"
+                        "b.ne %l[differs]\n"
+                        "ldr %[h], [%[t], %[index], lsl #3]\n"
+                        "cmp %[h], %[expected]\n"
+                        "b.ne %l[differs]\n"
+                        "str %[value], [%[t], %[index], lsl #3]\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h)
+                        : GRANARY_RSEQ_INPUTS, [cache] "r"(cache), [index] "r"(index),
+                          [expected] "r"(expected), [value] "r"(value)
+                        : "memory", "cc"
+                        : differs);
+  return true;
+differs:
+  return false;
+}
+
+#undef GRANARY_RSEQ_BEGIN
+#undef GRANARY_RSEQ_HEADER
+#undef GRANARY_RSEQ_END
+#undef GRANARY_RSEQ_INPUTS
+
+}  // namespace granary::arch

@@ -1,0 +1,150 @@
+// The critical sections of the front on x86-64. Each finds this CPU's cache, works on the slots above
+// or below the cursor and commits with one store to the class's header; a thread that is preempted,
+// migrated or signalled before the commit starts again (linux/rseq.h; Desnoyers, "Restartable
+// sequences"). The abort handler must follow the signature given at registration.
+//
+// A cursor counts words from the cache's second: the slot below it is word `cursor`, the one at it
+// word `cursor + 1`. A zero in either stops: empty there, full here.
+//
+// Registers: %[a] anchor, %[r] thread_area, %[x] anchor.cache_index, %[c] class.
+#pragma once
+
+#include "arch/anchor.h"
+
+namespace granary::arch {
+
+#define GRANARY_RSEQ_BEGIN                                  \
+  ".pushsection __rseq_cs,\"aw\",@progbits\n"               \
+  ".balign 32\n"                                            \
+  "3:\n"                                                    \
+  ".long 0, 0\n"                                            \
+  ".quad 1f, 2f - 1f, 4f\n"                                 \
+  ".popsection\n"                                           \
+  ".pushsection .text.granary_abort,\"ax\",@progbits\n"     \
+  ".byte 0x0f, 0xb9, 0x3d\n"                                \
+  ".long 0x53053053\n"                                      \
+  "4: jmp 0f\n"                                             \
+  ".popsection\n"                                           \
+  "0: leaq 3b(%%rip), %[t]\n"                               \
+  "movq %[t], %c[area](%[a],%[r])\n"                        \
+  "1: movslq (%[r],%[x]), %[t]\n"                           \
+  "movq %c[table](%[a],%[t],8), %[t]\n"
+
+#define GRANARY_RSEQ_END "2:\n"
+
+#define GRANARY_RSEQ_INPUTS                                                               \
+  [a] "r"(&anchor), [r] "r"(thread_area), [x] "r"(anchor.cache_index),                    \
+      [area] "i"(offsetof(Anchor, unregistered) + offsetof(RestartArea, sequence)),       \
+      [table] "i"(offsetof(Anchor, cache) + kUnregisteredIndices * sizeof(CacheWords*))
+
+// Takes the top slot of class c, counting one allocation; nullptr if the cache is empty.
+GRANARY_ALWAYS_INLINE void* Pop(uint64_t c) {
+  void* result;
+  uint64_t t, h;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "movq (%[t],%[c],8), %[h]\n"
+                        "movzwl %w[h], %k[h]\n"
+                        "movq (%[t],%[h],8), %[p]\n"
+                        "testq %[p], %[p]\n"
+                        "jz %l[empty]\n"
+                        "subq $0x10001, (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                        : [p] "=&r"(result), [t] "=&r"(t), [h] "=&r"(h)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c)
+                        : "memory", "cc"
+                        : empty);
+  if (result == nullptr) __builtin_unreachable();
+  return result;
+empty:
+  return nullptr;
+}
+
+// Puts p on top of class c; false if the cache is full.
+GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {
+  uint64_t t, h;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "movq (%[t],%[c],8), %[h]\n"
+                        "movzwl %w[h], %k[h]\n"
+                        "cmpq $0, 8(%[t],%[h],8)\n"
+                        "je %l[full]\n"
+                        "movq %[p], 8(%[t],%[h],8)\n"
+                        "incq (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [p] "r"(p)
+                        : "memory", "cc"
+                        : full);
+  return true;
+full:
+  return false;
+}
+
+// Puts up to n pointers on top of class c; returns how many.
+inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
+  uint64_t t, h, k, v;
+  __asm__ volatile(GRANARY_RSEQ_BEGIN
+                   "movq (%[t],%[c],8), %[h]\n"
+                   "movzwl %w[h], %k[h]\n"
+                   "xorl %k[k], %k[k]\n"
+                   "5: cmpq %[n], %[k]\n"
+                   "je 6f\n"
+                   "cmpq $0, 8(%[t],%[h],8)\n"
+                   "je 6f\n"
+                   "movq (%[from],%[k],8), %[v]\n"
+                   "movq %[v], 8(%[t],%[h],8)\n"
+                   "incq %[h]\n"
+                   "incq %[k]\n"
+                   "jmp 5b\n"
+                   "6: addq %[k], (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                   : [t] "=&r"(t), [h] "=&r"(h), [k] "=&r"(k), [v] "=&r"(v)
+                   : GRANARY_RSEQ_INPUTS, [c] "r"(c), [from] "r"(from), [n] "r"(n)
+                   : "memory", "cc");
+  return k;
+}
+
+// Takes up to n pointers from the top of class c, counting no allocation; returns how many.
+inline size_t PopMany(uint64_t c, void** to, size_t n) {
+  uint64_t t, h, k, v;
+  __asm__ volatile(GRANARY_RSEQ_BEGIN
+                   "movq (%[t],%[c],8), %[h]\n"
+                   "movzwl %w[h], %k[h]\n"
+                   "xorl %k[k], %k[k]\n"
+                   "5: cmpq %[n], %[k]\n"
+                   "je 6f\n"
+                   "movq (%[t],%[h],8), %[v]\n"
+                   "testq %[v], %[v]\n"
+                   "jz 6f\n"
+                   "movq %[v], (%[to],%[k],8)\n"
+                   "decq %[h]\n"
+                   "incq %[k]\n"
+                   "jmp 5b\n"
+                   "6: subq %[k], (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                   : [t] "=&r"(t), [h] "=&r"(h), [k] "=&r"(k), [v] "=&r"(v)
+                   : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n)
+                   : "memory", "cc");
+  return k;
+}
+
+// If this CPU's cache is `cache` and its word `index` holds `expected`,
+// stores `value` there.
+inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
+  uint64_t t;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "cmpq %[cache], %[t]\n"
+                        "jne %l[differs]\n"
+                        "cmpq %[expected], (%[t],%[index],8)\n"
+                        "jne %l[differs]\n"
+                        "movq %[value], (%[t],%[index],8)\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t)
+                        : GRANARY_RSEQ_INPUTS, [cache] "r"(cache), [index] "r"(index),
+                          [expected] "r"(expected), [value] "r"(value)
+                        : "memory", "cc"
+                        : differs);
+  return true;
+differs:
+  return false;
+}
+
+#undef GRANARY_RSEQ_BEGIN
+#undef GRANARY_RSEQ_END
+#undef GRANARY_RSEQ_INPUTS
+
+}  // namespace granary::arch

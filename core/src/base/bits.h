@@ -1,0 +1,78 @@
+// Arithmetic on powers of two and on ranges of bits in word arrays.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace granary {
+
+constexpr size_t RoundUp(size_t n, size_t power) { return (n + power - 1) & ~(power - 1); }
+constexpr size_t RoundDown(size_t n, size_t power) { return n & ~(power - 1); }
+constexpr size_t DivideUp(size_t n, size_t by) { return (n + by - 1) / by; }
+constexpr bool IsAligned(uintptr_t n, size_t power) { return (n & (power - 1)) == 0; }
+
+// A word with bits [first, first+count) set; first + count <= 64.
+constexpr uint64_t MaskOf(unsigned first, unsigned count) {
+  return count == 0 ? 0 : (~uint64_t{0} >> (64 - count)) << first;
+}
+
+// Calls visit(word_index, mask) for each word that bits [first, first+count) touch.
+template <class Visit>
+constexpr void ForWords(size_t first, size_t count, Visit&& visit) {
+  while (count > 0) {
+    const unsigned offset = first % 64;
+    const unsigned here = count < 64 - offset ? static_cast<unsigned>(count) : 64 - offset;
+    visit(first / 64, MaskOf(offset, here));
+    first += here;
+    count -= here;
+  }
+}
+
+inline void SetBits(uint64_t* words, size_t first, size_t count) {
+  ForWords(first, count, [&](size_t w, uint64_t mask) { words[w] |= mask; });
+}
+
+inline void ClearBits(uint64_t* words, size_t first, size_t count) {
+  ForWords(first, count, [&](size_t w, uint64_t mask) { words[w] &= ~mask; });
+}
+
+inline bool AllSet(const uint64_t* words, size_t first, size_t count) {
+  bool all = true;
+  ForWords(first, count, [&](size_t w, uint64_t mask) { all &= (words[w] & mask) == mask; });
+  return all;
+}
+
+inline size_t CountBits(const uint64_t* words, size_t first, size_t count) {
+  size_t sum = 0;
+  ForWords(first, count, [&](size_t w, uint64_t mask) { sum += std::popcount(words[w] & mask); });
+  return sum;
+}
+
+// A maximal run of equal bits.
+struct BitRun {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+// The first index >= from, below limit, whose bit equals `value`; limit if there is none.
+inline size_t FindBit(const uint64_t* words, size_t from, size_t limit, bool value) {
+  while (from < limit) {
+    const uint64_t word = value ? words[from / 64] : ~words[from / 64];
+    const uint64_t rest = word >> (from % 64);
+    if (rest != 0) {
+      const size_t found = from + std::countr_zero(rest);
+      return found < limit ? found : limit;
+    }
+    from = RoundDown(from, 64) + 64;
+  }
+  return limit;
+}
+
+// The next maximal run of `value` bits at or after `from`; count 0 if there is none.
+inline BitRun NextRun(const uint64_t* words, size_t from, size_t limit, bool value) {
+  const size_t first = FindBit(words, from, limit, value);
+  return {first, FindBit(words, first, limit, !value) - first};
+}
+
+}  // namespace granary

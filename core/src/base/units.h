@@ -1,0 +1,37 @@
+// The units of memory, and what each is called everywhere in Granary.
+//
+//   OS page   what the kernel maps and takes back; its size is known at run time
+//   granule   the grain of the page map and of the page heap
+//   tracker   2 MiB of address space, aligned; what a huge page would back
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace granary {
+
+inline constexpr size_t kKiB = size_t{1} << 10;
+inline constexpr size_t kMiB = size_t{1} << 20;
+inline constexpr size_t kGiB = size_t{1} << 30;
+
+#if defined(__aarch64__)
+inline constexpr unsigned kGranuleShift = 16;  // arm64 kernels come with pages of up to 64 KiB
+inline constexpr unsigned kAddressBits = 48;
+#else
+inline constexpr unsigned kGranuleShift = 14;
+inline constexpr unsigned kAddressBits = 47;
+#endif
+inline constexpr size_t kGranule = size_t{1} << kGranuleShift;
+inline constexpr size_t kMinOsPage = 4 * kKiB;
+
+inline constexpr unsigned kTrackerShift = 21;
+inline constexpr size_t kTrackerBytes = size_t{1} << kTrackerShift;
+inline constexpr size_t kGranulesPerTracker = kTrackerBytes >> kGranuleShift;
+
+inline constexpr size_t kMaxCpus = 1024;  // with more, caches belong to threads instead of CPUs
+inline constexpr size_t kCacheLine = 64;
+inline constexpr size_t kMaxRequest = PTRDIFF_MAX;  // as C wants: sizes are differences of pointers
+
+inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+
+}  // namespace granary

@@ -1,0 +1,150 @@
+// The slabs of one small class: a partly used one is found by how full it is, fullest first, so that
+// the emptier ones drain and their pages go back. Not thread-safe by itself: Central holds the lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "central/slab.h"
+
+namespace granary {
+
+class Bin {
+ public:
+  // The fullest slab with a free object; nullptr if there is none.
+  Slab* Fullest() const {
+    return nonempty_ == 0 ? nullptr : lists_[std::countr_zero(nonempty_)].first();
+  }
+
+  void Add(Slab* s) {
+    ++slabs_;
+    free_objects_ += s->free;
+    Insert(s);
+  }
+
+  void Remove(Slab* s) {
+    --slabs_;
+    free_objects_ -= s->free;
+    Unlink(s);
+    Unqueue(s);
+  }
+
+  size_t Take(Slab* s, void** to, size_t n, unsigned page_shift) {
+    const size_t taken = s->Take(to, n, page_shift);
+    free_objects_ -= taken;
+    Relink(s);
+    return taken;
+  }
+
+  // Object `index` of s, which is in use, becomes free.
+  void Give(Slab* s, size_t index) {
+    s->Give(index);
+    ++free_objects_;
+    Relink(s);
+    if (!s->queued) {
+      s->queued = true;
+      ++queue_length_;
+      queue_.PushBack(s);
+    }
+  }
+
+  // Sets aside the objects on `pages`, all of them free, and puts them back.
+  size_t Hide(Slab* s, uint64_t pages, unsigned page_shift) {
+    const size_t hidden = ForObjectsOn(s, pages, page_shift, ClearBits);
+    s->free = static_cast<uint16_t>(s->free - hidden);
+    free_objects_ -= hidden;
+    Relink(s);
+    return hidden;
+  }
+  void Unhide(Slab* s, uint64_t pages, unsigned page_shift) {
+    const size_t shown = ForObjectsOn(s, pages, page_shift, SetBits);
+    s->free = static_cast<uint16_t>(s->free + shown);
+    free_objects_ += shown;
+    s->hint = 0;
+    Relink(s);
+  }
+
+  // The slab whose pages were looked at longest ago, taken from the queue; nullptr if none waits.
+  Slab* NextToInspect() {
+    Slab* s = queue_.first();
+    if (s != nullptr) Unqueue(s);
+    return s;
+  }
+  void InspectAgain(Slab* s) {
+    s->queued = true;
+    ++queue_length_;
+    queue_.PushBack(s);
+  }
+  size_t queue_length() const { return queue_length_; }
+
+  size_t slabs() const { return slabs_; }
+  size_t free_objects() const { return free_objects_; }
+
+  void Verify() const {
+    size_t free = 0, partial = 0;
+    for (size_t l = 0; l < kLists; ++l) {
+      GRANARY_CHECK((lists_[l].first() != nullptr) == (((nonempty_ >> l) & 1) != 0));
+      for (Slab* s = lists_[l].first(); s != nullptr; s = s->by_fill.next) {
+        s->Verify();
+        GRANARY_CHECK(s->list == l && ListOf(*s) == l);
+        free += s->free;
+        ++partial;
+      }
+    }
+    GRANARY_CHECK(free == free_objects_ && partial <= slabs_);
+  }
+
+ private:
+  static constexpr size_t kLists = 16;
+  static constexpr uint8_t kFull = 255;
+
+  static uint8_t ListOf(const Slab& s) {
+    return s.free == 0 ? kFull : static_cast<uint8_t>((s.free - 1u) * kLists / s.objects);
+  }
+
+  void Insert(Slab* s) {
+    s->list = ListOf(*s);
+    if (s->list == kFull) return;
+    lists_[s->list].PushFront(s);
+    nonempty_ |= 1u << s->list;
+  }
+
+  void Unlink(Slab* s) {
+    if (s->list == kFull) return;
+    lists_[s->list].Remove(s);
+    if (lists_[s->list].first() == nullptr) nonempty_ &= ~(1u << s->list);
+  }
+
+  void Relink(Slab* s) {
+    if (ListOf(*s) == s->list) return;
+    Unlink(s);
+    Insert(s);
+  }
+
+  void Unqueue(Slab* s) {
+    if (!s->queued) return;
+    s->queued = false;
+    --queue_length_;
+    queue_.Remove(s);
+  }
+
+  template <class Change>
+  static size_t ForObjectsOn(Slab* s, uint64_t pages, unsigned page_shift, Change change) {
+    size_t before = CountBits(s->bits, 0, s->objects);
+    for (uint64_t rest = pages; rest != 0; rest &= rest - 1) {
+      const BitRun run = s->ObjectsOn(static_cast<size_t>(std::countr_zero(rest)), page_shift);
+      change(s->bits, run.first, run.count);
+    }
+    const size_t after = CountBits(s->bits, 0, s->objects);
+    return before > after ? before - after : after - before;
+  }
+
+  SlabList<&Slab::by_fill> lists_[kLists];
+  SlabList<&Slab::in_queue> queue_;
+  uint32_t nonempty_ = 0;
+  size_t slabs_ = 0;
+  size_t free_objects_ = 0;
+  size_t queue_length_ = 0;
+};
+
+}  // namespace granary

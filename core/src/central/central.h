@@ -1,0 +1,79 @@
+// Objects by the batch, for all CPUs: small ones cut from slabs, medium ones spans of the page heap.
+// One lock a class. Each returned address is checked here, where its slab is at hand.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/misuse.h"
+#include "central/bin.h"
+#include "os/mutex.h"
+#include "os/os.h"
+#include "pages/metadata.h"
+#include "pages/page_map.h"
+#include "pages/pages.h"
+
+namespace granary {
+
+struct CentralStats {
+  size_t slabs = 0;
+  size_t free_objects = 0;  // in slabs
+  size_t used_objects = 0;  // handed to the layers above
+};
+
+template <Os System, class Pages = PageHeap<System>>
+class Central {
+ public:
+  constexpr Central(PageMap& map, Metadata<System>& metadata, Pages& pages)
+      : map_(map), metadata_(metadata), pages_(pages) {}
+
+  void Init() noexcept { page_shift_ = static_cast<unsigned>(std::countr_zero(pages_.OsPage())); }
+
+  // Up to n objects of class c, lowest addresses first; 0 when the system refuses memory.
+  size_t Fetch(SizeClass c, void** to, size_t n) noexcept;
+  // One medium object whose every byte is zero; nullptr when the system refuses memory.
+  void* FetchZeroed(SizeClass c) noexcept;
+  // Takes back n objects; ends the program if one is not an object of class c in use.
+  void Return(SizeClass c, void* const* from, size_t n) noexcept;
+
+  // Looks at up to `slabs` slabs of class c whose objects came back: pages found wholly free twice
+  // in a row go to the system. Returns the bytes given back.
+  size_t ReleasePages(SizeClass c, size_t slabs) noexcept;
+  size_t SlabsToInspect(SizeClass c) noexcept { return bins_[c].queue_length(); }
+
+  // Whether p is an object of class c that no slab counts as free.
+  bool IsUsed(SizeClass c, const void* p) noexcept;
+  CentralStats Stats(SizeClass c) noexcept;
+  // Bytes of slabs that hold no pages, at this moment.
+  size_t released_bytes() const { return released_.load(std::memory_order_relaxed); }
+  Mutex<System>& mutex(SizeClass c) { return locks_[c].mutex; }
+  void Verify() noexcept;
+
+ private:
+  struct alignas(kCacheLine) Lock {
+    Mutex<System> mutex;
+    std::atomic<size_t> medium_used{0};
+  };
+
+  size_t FetchMedium(SizeClass c, void** to, size_t n) noexcept;
+  void ReturnMedium(SizeClass c, void* p) noexcept;
+  size_t ReturnSmall(SizeClass c, void* const* from, size_t n, Slab** empty) noexcept;
+  Slab* NewSlab(SizeClass c) noexcept;
+  void Retire(Slab* s) noexcept;
+  uint64_t CleanPages(uint64_t dirty_granules) const noexcept;
+  uint64_t DirtyGranules(const Slab& s) const noexcept;
+  size_t Inspect(SizeClass c, Slab* s) noexcept;
+  Slab* CheckedSlab(SizeClass c, void* p, size_t* index) noexcept;
+
+  PageMap& map_;
+  Metadata<System>& metadata_;
+  Pages& pages_;
+  unsigned page_shift_ = 12;
+  std::atomic<size_t> released_{0};
+  Bin bins_[kNumSmall];
+  Lock locks_[kNumClasses];
+};
+
+}  // namespace granary
+
+#include "central/central_impl.h"

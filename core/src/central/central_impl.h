@@ -1,0 +1,228 @@
+#pragma once
+
+#include "central/central.h"
+
+namespace granary {
+
+template <Os System, class Pages>
+size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept {
+  if (!IsSmall(c)) return FetchMedium(c, to, n);
+  Locked hold(locks_[c].mutex);
+  size_t got = 0;
+  while (got < n) {
+    Slab* s = bins_[c].Fullest();
+    if (s == nullptr) {
+      if (got > 0) break;  // do not open a slab to round off a batch
+      s = NewSlab(c);
+      if (s == nullptr) break;
+      bins_[c].Add(s);
+    }
+    got += bins_[c].Take(s, to + got, n - got, page_shift_);
+  }
+  return got;
+}
+
+template <Os System, class Pages>
+size_t Central<System, Pages>::FetchMedium(SizeClass c, void** to, size_t n) noexcept {
+  size_t got = 0;
+  for (; got < n; ++got) {
+    void* p = pages_.AllocateSpan(kClassSize[c] / kGranule).p;
+    if (p == nullptr) break;
+    map_.SetClass(p, c);
+    to[got] = p;
+  }
+  locks_[c].medium_used.fetch_add(got, std::memory_order_relaxed);
+  return got;
+}
+
+template <Os System, class Pages>
+void* Central<System, Pages>::FetchZeroed(SizeClass c) noexcept {
+  const Memory memory = pages_.AllocateSpan(kClassSize[c] / kGranule);
+  if (memory.p == nullptr) return nullptr;
+  const uint64_t dirty[1] = {memory.dirty};
+  for (BitRun run = NextRun(dirty, 0, 64, true); run.count > 0;
+       run = NextRun(dirty, run.first + run.count, 64, true)) {
+    __builtin_memset(static_cast<char*>(memory.p) + run.first * kGranule, 0, run.count * kGranule);
+  }
+  map_.SetClass(memory.p, c);
+  locks_[c].medium_used.fetch_add(1, std::memory_order_relaxed);
+  return memory.p;
+}
+
+template <Os System, class Pages>
+Slab* Central<System, Pages>::NewSlab(SizeClass c) noexcept {
+  auto* const s = static_cast<Slab*>(metadata_.Allocate(Slab::Bytes(c)));
+  if (s == nullptr) return nullptr;
+  const SlabShape& shape = kSlabShape[c];
+  const Memory memory = pages_.AllocateSpan(shape.bytes / kGranule);
+  if (memory.p == nullptr) {
+    metadata_.Free(s, Slab::Bytes(c));
+    return nullptr;
+  }
+  s->Init(static_cast<char*>(memory.p), c, CleanPages(memory.dirty));
+  map_.SetSlab(memory.p, shape.bytes, c, s);
+  return s;
+}
+
+// The pages of the granules without a bit in `dirty`.
+template <Os System, class Pages>
+uint64_t Central<System, Pages>::CleanPages(uint64_t dirty_granules) const noexcept {
+  const unsigned per_granule = 1u << (kGranuleShift - page_shift_);
+  uint64_t clean = 0;
+  for (unsigned g = 0; g < Slab::kMaxPages / per_granule; ++g) {
+    if (((dirty_granules >> g) & 1) == 0) clean |= MaskOf(g * per_granule, per_granule);
+  }
+  return clean;
+}
+
+template <Os System, class Pages>
+uint64_t Central<System, Pages>::DirtyGranules(const Slab& s) const noexcept {
+  const unsigned per_granule = 1u << (kGranuleShift - page_shift_);
+  const unsigned granules = kSlabShape[s.size_class].bytes / kGranule;
+  uint64_t dirty = 0;
+  for (unsigned g = 0; g < granules; ++g) {
+    const uint64_t pages = MaskOf(g * per_granule, per_granule);
+    if ((s.clean & pages) != pages) dirty |= uint64_t{1} << g;
+  }
+  return dirty;
+}
+
+// The slab of a returned address, and which of its objects it is.
+template <Os System, class Pages>
+Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p, size_t* index) noexcept {
+  const size_t size = kClassSize[c];
+  if (map_.ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
+  Slab* const s = map_.SlabAt(p);
+  const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s->base);
+  *index = ObjectAt(c, offset);
+  if (*index * size != offset || *index >= s->objects) {
+    Die(MisuseReport{Misuse::kUnaligned, "free", p, size, 0});
+  }
+  if (s->IsFree(*index)) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
+  return s;
+}
+
+template <Os System, class Pages>
+void Central<System, Pages>::Return(SizeClass c, void* const* from, size_t n) noexcept {
+  if (!IsSmall(c)) {
+    for (size_t i = 0; i < n; ++i) ReturnMedium(c, from[i]);
+    return;
+  }
+  while (n > 0) {
+    Slab* empty = nullptr;
+    const size_t done = ReturnSmall(c, from, n, &empty);
+    from += done;
+    n -= done;
+    if (empty != nullptr) Retire(empty);
+  }
+}
+
+// Stops after the first slab that became empty, so that it is retired without the lock.
+template <Os System, class Pages>
+size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_t n,
+                                           Slab** empty) noexcept {
+  Locked hold(locks_[c].mutex);
+  Bin& bin = bins_[c];
+  for (size_t i = 0; i < n; ++i) {
+    size_t index;
+    Slab* const s = CheckedSlab(c, from[i], &index);
+    bin.Give(s, index);
+    if (s->free < s->objects || bin.free_objects() == s->objects) continue;
+    bin.Remove(s);
+    map_.SetSlab(s->base, kSlabShape[c].bytes, kNoClass, nullptr);
+    *empty = s;
+    return i + 1;
+  }
+  return n;
+}
+
+template <Os System, class Pages>
+void Central<System, Pages>::Retire(Slab* s) noexcept {
+  const SizeClass c = s->size_class;
+  pages_.FreeSpan(s->base, kSlabShape[c].bytes / kGranule, DirtyGranules(*s));
+  metadata_.Free(s, Slab::Bytes(c));
+}
+
+template <Os System, class Pages>
+void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
+  const size_t size = kClassSize[c];
+  if (!IsAligned(AddressOf(p), kGranule)) {
+    Die(MisuseReport{Misuse::kUnaligned, "free", p, size, 0});
+  }
+  {
+    Locked hold(locks_[c].mutex);
+    if (map_.ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
+    map_.SetClass(p, kNoClass);
+  }
+  locks_[c].medium_used.fetch_sub(1, std::memory_order_relaxed);
+  pages_.FreeSpan(p, size / kGranule, ~uint64_t{0});
+}
+
+template <Os System, class Pages>
+size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs) noexcept {
+  size_t released = 0;
+  for (size_t i = 0; i < slabs; ++i) {
+    locks_[c].mutex.Lock();
+    Slab* const s = bins_[c].NextToInspect();
+    if (s != nullptr) released += Inspect(c, s);
+    locks_[c].mutex.Unlock();
+    if (s == nullptr) break;
+  }
+  return released;
+}
+
+// Called with the lock, returns with it; in between the objects on the pages are hidden.
+template <Os System, class Pages>
+size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
+  Bin& bin = bins_[c];
+  const uint64_t free = s->FreePages(page_shift_);
+  const uint64_t go = free & s->idle;
+  s->idle = free & ~go;
+  if (s->idle != 0) bin.InspectAgain(s);
+  if (go == 0) return 0;
+  bin.Hide(s, go, page_shift_);
+  locks_[c].mutex.Unlock();
+  const uint64_t pages[1] = {go};
+  uint64_t gone = 0;
+  for (BitRun run = NextRun(pages, 0, 64, true); run.count > 0;
+       run = NextRun(pages, run.first + run.count, 64, true)) {
+    char* const p = s->base + (run.first << page_shift_);
+    if (System::Release(p, run.count << page_shift_)) {
+      gone |= MaskOf(static_cast<unsigned>(run.first), static_cast<unsigned>(run.count));
+    }
+  }
+  locks_[c].mutex.Lock();
+  s->clean |= gone;
+  bin.Unhide(s, go, page_shift_);
+  return static_cast<size_t>(std::popcount(gone)) << page_shift_;
+}
+
+template <Os System, class Pages>
+bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
+  Locked hold(locks_[c].mutex);
+  if (map_.ClassAt(p) != c) return false;
+  if (!IsSmall(c)) return IsAligned(AddressOf(p), kGranule);
+  const Slab* const s = map_.SlabAt(p);
+  const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - s->base);
+  const size_t index = ObjectAt(c, offset);
+  return index < s->objects && index * kClassSize[c] == offset && !s->IsFree(index);
+}
+
+template <Os System, class Pages>
+CentralStats Central<System, Pages>::Stats(SizeClass c) noexcept {
+  if (!IsSmall(c)) return {0, 0, locks_[c].medium_used.load(std::memory_order_relaxed)};
+  Locked hold(locks_[c].mutex);
+  const Bin& bin = bins_[c];
+  return {bin.slabs(), bin.free_objects(),
+          bin.slabs() * kSlabShape[c].objects - bin.free_objects()};
+}
+
+template <Os System, class Pages>
+void Central<System, Pages>::Verify() noexcept {
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    Locked hold(locks_[c].mutex);
+    bins_[c].Verify();
+  }
+}
+
+}  // namespace granary

@@ -1,0 +1,147 @@
+// One span cut into equal objects, described away from them: a freed object is never written. A set
+// bit is a free object. Pages wholly free can go back to the system while the slab lives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/units.h"
+#include "sizes/size_classes.h"
+
+namespace granary {
+
+struct alignas(kCacheLine) Slab {
+  static constexpr size_t kMaxPages = 64;  // 256 KiB of 4 KiB pages
+
+  struct Link {
+    Slab* next = nullptr;
+    Slab* prev = nullptr;
+  };
+
+  Link by_fill;    // in the list of slabs about as full
+  Link in_queue;   // among those whose pages are to be looked at
+  char* base = nullptr;
+  uint64_t clean = 0;   // pages that hold no bytes: never touched, or given back
+  uint64_t idle = 0;    // pages found wholly free when last looked at, and not used since
+  uint16_t free = 0;    // objects
+  uint16_t objects = 0;
+  uint16_t hint = 0;    // no bit is set in the words below
+  uint8_t size_class = 0;
+  uint8_t list = 0;     // by occupancy
+  bool queued = false;
+  uint64_t bits[];      // one an object; set = free
+
+  static size_t Words(SizeClass c) { return DivideUp(kSlabShape[c].objects, 64); }
+  static size_t Bytes(SizeClass c) { return sizeof(Slab) + Words(c) * sizeof(uint64_t); }
+
+  void Init(char* at, SizeClass c, uint64_t clean_pages) {
+    base = at;
+    size_class = static_cast<uint8_t>(c);
+    objects = free = static_cast<uint16_t>(kSlabShape[c].objects);
+    clean = clean_pages;
+    for (size_t w = 0; w < Words(c); ++w) bits[w] = 0;
+    SetBits(bits, 0, objects);
+  }
+
+  char* Object(size_t index) const { return base + index * kClassSize[size_class]; }
+
+  bool IsFree(size_t index) const { return ((bits[index / 64] >> (index % 64)) & 1) != 0; }
+
+  // The pages that objects [first, first+count) lie on.
+  uint64_t PagesOf(size_t first, size_t count, unsigned page_shift) const {
+    const size_t size = kClassSize[size_class];
+    const size_t begin = (first * size) >> page_shift;
+    const size_t end = (((first + count) * size - 1) >> page_shift) + 1;
+    return MaskOf(static_cast<unsigned>(begin), static_cast<unsigned>(end - begin));
+  }
+
+  // The objects that touch page `index`.
+  BitRun ObjectsOn(size_t index, unsigned page_shift) const {
+    const size_t size = kClassSize[size_class];
+    const size_t first = (index << page_shift) / size;
+    size_t end = ((((index + 1) << page_shift) - 1) / size) + 1;
+    if (end > objects) end = objects;
+    return {first, end > first ? end - first : 0};
+  }
+
+  // Takes up to n free objects, lowest first; returns how many. Marks their pages used.
+  size_t Take(void** to, size_t n, unsigned page_shift) {
+    const size_t words = Words(size_class);
+    size_t taken = 0;
+    for (size_t w = hint; w < words && taken < n; ++w) {
+      uint64_t word = bits[w];
+      while (word != 0 && taken < n) {
+        const size_t index = w * 64 + static_cast<size_t>(std::countr_zero(word));
+        word &= word - 1;
+        to[taken++] = Object(index);
+        if ((clean | idle) != 0) {
+          const uint64_t pages = PagesOf(index, 1, page_shift);
+          clean &= ~pages;
+          idle &= ~pages;
+        }
+      }
+      bits[w] = word;
+      hint = static_cast<uint16_t>(w);
+    }
+    free = static_cast<uint16_t>(free - taken);
+    return taken;
+  }
+
+  void Give(size_t index) {
+    bits[index / 64] |= uint64_t{1} << (index % 64);
+    ++free;
+    if (index / 64 < hint) hint = static_cast<uint16_t>(index / 64);
+  }
+
+  // The pages, neither clean nor shared with an object in use.
+  uint64_t FreePages(unsigned page_shift) const {
+    const size_t pages = DivideUp(objects * size_t{kClassSize[size_class]}, size_t{1} << page_shift);
+    uint64_t result = 0;
+    for (size_t p = 0; p < pages; ++p) {
+      if ((clean >> p) & 1) continue;
+      const BitRun run = ObjectsOn(p, page_shift);
+      if (run.count == 0 || AllSet(bits, run.first, run.count)) result |= uint64_t{1} << p;
+    }
+    return result;
+  }
+
+  void Verify() const {
+    GRANARY_CHECK(objects == kSlabShape[size_class].objects);
+    GRANARY_CHECK(CountBits(bits, 0, objects) == free);
+    for (size_t w = 0; w < hint; ++w) GRANARY_CHECK(bits[w] == 0);
+  }
+};
+
+// Slabs in order, by one of their links; does not own them.
+template <Slab::Link Slab::* kLink>
+class SlabList {
+ public:
+  Slab* first() const { return first_; }
+
+  void PushFront(Slab* s) {
+    (s->*kLink) = {first_, nullptr};
+    (first_ != nullptr ? (first_->*kLink).prev : last_) = s;
+    first_ = s;
+  }
+
+  void PushBack(Slab* s) {
+    (s->*kLink) = {nullptr, last_};
+    (last_ != nullptr ? (last_->*kLink).next : first_) = s;
+    last_ = s;
+  }
+
+  void Remove(Slab* s) {
+    const Slab::Link link = s->*kLink;
+    (link.prev != nullptr ? (link.prev->*kLink).next : first_) = link.next;
+    (link.next != nullptr ? (link.next->*kLink).prev : last_) = link.prev;
+    (s->*kLink) = {};
+  }
+
+ private:
+  Slab* first_ = nullptr;
+  Slab* last_ = nullptr;
+};
+
+}  // namespace granary

@@ -1,0 +1,225 @@
+#include "entry/heap.h"
+
+#include <errno.h>
+
+#include "arch/rseq.h"
+#include "entry/process.h"
+
+namespace granary {
+
+constinit PageMap page_map{};
+constinit Heap heap;
+
+void Heap::Init() noexcept {
+  {
+    Locked hold(init_);
+    if (ready_.load(std::memory_order_relaxed)) return;
+    options.Load();
+    pages_.Init();
+    central_.Init();
+    front_.Init();
+    ready_.store(true, std::memory_order_release);
+  }
+  OnFirstUse();
+}
+
+void* Heap::AllocateClass(SizeClass c) noexcept {
+  upkeep_.Poll();
+  void* const p = front_.Allocate(c);
+  if (p == nullptr) errno = ENOMEM;
+  return p;
+}
+
+void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {
+  upkeep_.Poll();
+  const Memory memory =
+      size > kMaxRequest ? Memory{} : pages_.AllocateLarge(size, alignment, reserve);
+  if (memory.p == nullptr) {
+    errno = ENOMEM;
+  } else if (zero && !memory.Zero()) {
+    __builtin_memset(memory.p, 0, size);
+  }
+  return memory.p;
+}
+
+void* Heap::Allocate(size_t size) noexcept {
+  EnsureInit();
+  const SizeClass c = ClassOf(size);
+  return c != kNoClass ? AllocateClass(c) : AllocateLarge(size, kTrackerBytes, size, false);
+}
+
+void* Heap::AllocateZeroed(size_t size) noexcept {
+  EnsureInit();
+  const SizeClass c = ClassOf(size);
+  if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
+  void* p = arch::Pop(c);
+  if (p == nullptr && !IsSmall(c)) {
+    upkeep_.Poll();
+    p = central_.FetchZeroed(c);
+    if (p == nullptr) errno = ENOMEM;
+    return p;
+  }
+  if (p == nullptr) p = AllocateClass(c);
+  if (p != nullptr) __builtin_memset(p, 0, size);
+  return p;
+}
+
+void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
+  EnsureInit();
+  if (alignment <= kGranule) {
+    const SizeClass c = AlignedClassOf(size, alignment);
+    if (c != kNoClass) {
+      void* const p = arch::Pop(c);
+      return p != nullptr ? p : AllocateClass(c);
+    }
+  }
+  return AllocateLarge(size, alignment, size, false);
+}
+
+void Heap::Free(void* p) noexcept {
+  if (p == nullptr) return;
+  const SizeClass c = page_map.ClassAt(p);
+  if (c != kNoClass) {
+    upkeep_.Poll();
+    return front_.Free(c, p);
+  }
+  const size_t large = pages_.LargeSize(p);
+  if (large == 0) DieOf(p, "free");
+  pages_.FreeLarge(p);
+  upkeep_.AfterLargeFree(large);
+}
+
+void Heap::FreeSized(void* p, size_t size, size_t alignment) noexcept {
+  if (p == nullptr) return;
+  const SizeClass c = page_map.ClassAt(p);
+  const size_t usable = UsableSize(p, "sized free");
+  const bool fits = c == kNoClass ? size <= usable
+                                  : c == (alignment <= 16 ? ClassOf(size) : AlignedClassOf(size, alignment));
+  if (!fits) Die(MisuseReport{Misuse::kWrongSize, "sized free", p, usable, size});
+  if (c == kNoClass || !arch::Push(c, p)) Free(p);
+}
+
+void Heap::DieOf(const void* p, const char* verb) noexcept {
+  using Place = PageHeap<Linux>::Place;
+  switch (pages_.PlaceOf(p)) {
+    case Place::kOutside: Die(MisuseReport{Misuse::kForeign, verb, p, 0, 0});
+    case Place::kInside: Die(MisuseReport{Misuse::kUnaligned, verb, p, 0, 0});
+    case Place::kFree: Die(MisuseReport{Misuse::kDoubleFree, verb, p, 0, 0});
+  }
+  __builtin_unreachable();
+}
+
+size_t Heap::UsableSize(const void* p, const char* verb) noexcept {
+  const SizeClass c = page_map.ClassAt(p);
+  if (c != kNoClass) return kClassSize[c];
+  const size_t large = pages_.LargeSize(p);
+  if (large == 0) DieOf(p, verb);
+  return large;
+}
+
+size_t Heap::GoodSize(size_t size, size_t alignment) noexcept {
+  EnsureInit();
+  SizeClass c = kNoClass;
+  if (alignment <= kGranule) c = alignment <= 16 ? ClassOf(size) : AlignedClassOf(size, alignment);
+  if (c != kNoClass && alignment == 16 && kClassSize[c] < 16) c = ClassOf(16);
+  if (c != kNoClass) return kClassSize[c];
+  return size > kMaxRequest - kTrackerBytes ? 0 : RoundUp(size, pages_.OsPage());
+}
+
+// A block that grows again and again is worth address space of its own: from here on its pages stay
+// in place or move by the page table.
+static constexpr size_t kGrowsInPlaceFrom = 256 * kKiB;
+
+void* Heap::Reallocate(void* p, size_t size) noexcept {
+  EnsureInit();
+  const SizeClass c = page_map.ClassAt(p);
+  const size_t old_size = UsableSize(p, "realloc");
+  if (c == kNoClass) return ReallocateLarge(p, old_size, size);
+  if (ClassOf(size) == c) return p;
+  if (size > old_size && size >= kGrowsInPlaceFrom) {
+    void* const q = AllocateLarge(size, kTrackerBytes, size * 2 > 4 * kMiB ? size * 2 : 4 * kMiB, false);
+    if (q == nullptr) return nullptr;
+    __builtin_memcpy(q, p, old_size);
+    Free(p);
+    return q;
+  }
+  return MoveToNew(p, old_size, size);
+}
+
+void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
+  const SizeClass c = ClassOf(size);
+  void* q = c != kNoClass ? arch::Pop(c) : nullptr;
+  if (q == nullptr) q = Allocate(size);
+  if (q == nullptr) return nullptr;
+  __builtin_memcpy(q, p, size < old_size ? size : old_size);
+  const SizeClass old_class = page_map.ClassAt(p);
+  if (old_class == kNoClass || !arch::Push(old_class, p)) Free(p);
+  return q;
+}
+
+void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
+  if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
+  if (size > kMaxRequest) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (RoundUp(size, pages_.OsPage()) == old_size || pages_.ResizeLarge(p, size)) return p;
+  void* const q = AllocateLarge(size, kTrackerBytes, size * 2, false);
+  if (q == nullptr) return nullptr;
+  if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, size < old_size ? size : old_size);
+  pages_.FreeLarge(p);
+  return q;
+}
+
+size_t Heap::Trim() noexcept {
+  EnsureInit();
+  const size_t before = pages_.Stats().released + central_.released_bytes();
+  front_.Flush();
+  depot_.DrainAll();
+  for (int look = 0; look < 2; ++look) {  // pages go at the second look
+    for (SizeClass c = 1; c < kNumSmall; ++c) central_.ReleasePages(c, central_.SlabsToInspect(c));
+  }
+  pages_.Release(~size_t{0} / 2);
+  return pages_.Stats().released + central_.released_bytes() - before;
+}
+
+void Heap::FlushCaches() noexcept {
+  EnsureInit();
+  front_.Flush();
+  depot_.DrainAll();
+}
+
+void Heap::Verify() noexcept {
+  central_.Verify();
+  pages_.Verify();
+}
+
+// In the order they are taken by a call that goes all the way down.
+template <class Visit>
+void Heap::ForEachMutex(Visit&& visit) noexcept {
+  for (SizeClass c = 1; c < kNumSmall; ++c) visit(depot_.mutex(c));
+  visit(depot_.empties_mutex());
+  for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
+  visit(pages_.mutex());
+  visit(metadata_.mutex());
+}
+
+void Heap::PrepareFork() noexcept {
+  upkeep_.PrepareFork();
+  front_.StopAll();
+  ForEachMutex([](Mutex<Linux>& m) { m.Lock(); });
+}
+
+void Heap::AfterFork(bool child) noexcept {
+  if (child) {
+    ForEachMutex([](Mutex<Linux>& m) { m.Reset(); });
+    front_.ResetLocks();
+    threads.ForgetOthers([](size_t index) { heap.front_.Forget(index, false); });
+  } else {
+    ForEachMutex([](Mutex<Linux>& m) { m.Unlock(); });
+  }
+  front_.ResumeAll();
+  upkeep_.AfterFork(child);
+}
+
+}  // namespace granary

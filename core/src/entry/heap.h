@@ -1,0 +1,83 @@
+// The layers, put together: what stands between the symbols a program calls and the system.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/compiler.h"
+#include "base/misuse.h"
+#include "central/central.h"
+#include "config/options.h"
+#include "depot/depot.h"
+#include "entry/upkeep.h"
+#include "front/front.h"
+#include "os/linux.h"
+#include "pages/pages.h"
+
+namespace granary {
+
+extern PageMap page_map __attribute__((visibility("hidden")));
+
+class Heap {
+ public:
+  constexpr Heap() = default;
+
+  // The slow halves of malloc and free: no cache could serve the request. They set errno as C wants.
+  void* Allocate(size_t size) noexcept;
+  void* AllocateZeroed(size_t size) noexcept;
+  // `alignment` is a power of two.
+  void* AllocateAligned(size_t size, size_t alignment) noexcept;
+  void Free(void* p) noexcept;
+  // `size` is what the caller says it asked for.
+  void FreeSized(void* p, size_t size, size_t alignment) noexcept;
+  void* Reallocate(void* p, size_t size) noexcept;
+
+  // The bytes of p that may be used; ends the program if p is not ours. `verb` names the call.
+  size_t UsableSize(const void* p, const char* verb) noexcept;
+  // What UsableSize would be of a fresh block of `size` bytes; 0 if no block can be that large.
+  size_t GoodSize(size_t size, size_t alignment) noexcept;
+
+  // Gives everything free back to the system; returns the bytes given back.
+  size_t Trim() noexcept;
+  // Sends what the caches hold through the checks of the slabs.
+  void FlushCaches() noexcept;
+  void Verify() noexcept;
+
+  void PrepareFork() noexcept;
+  void AfterFork(bool child) noexcept;
+
+  // The options and the layers are ready. Called by every slow path; cheap once it is so.
+  void EnsureInit() noexcept {
+    if (!ready_.load(std::memory_order_acquire)) Init();
+  }
+
+  PageHeap<Linux>& pages() { return pages_; }
+  Central<Linux>& central() { return central_; }
+  Depot<Linux>& depot() { return depot_; }
+  Front<Linux>& front() { return front_; }
+  Metadata<Linux>& metadata() { return metadata_; }
+  Upkeep& upkeep() { return upkeep_; }
+
+ private:
+  GRANARY_COLD void Init() noexcept;
+  void* AllocateClass(SizeClass c) noexcept;
+  void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
+  void* MoveToNew(void* p, size_t old_size, size_t size) noexcept;
+  void* ReallocateLarge(void* p, size_t old_size, size_t size) noexcept;
+  [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
+  template <class Visit>
+  void ForEachMutex(Visit&& visit) noexcept;
+
+  Metadata<Linux> metadata_;
+  PageHeap<Linux> pages_{page_map, metadata_};
+  Central<Linux> central_{page_map, metadata_, pages_};
+  Depot<Linux> depot_{metadata_, central_};
+  Front<Linux> front_{metadata_, depot_};
+  Upkeep upkeep_;
+  Mutex<Linux> init_;
+  std::atomic<bool> ready_{false};
+};
+
+extern Heap heap __attribute__((visibility("hidden")));
+
+}  // namespace granary

@@ -1,0 +1,73 @@
+// glibc's functions that look at the heap or tune it, and our own of granary.h.
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+
+#include "base/writer.h"
+#include "entry/heap.h"
+#include "entry/measure.h"
+#include "granary/granary.h"
+
+using namespace granary;
+
+namespace {
+
+template <class Info, class Field>
+Info FillInfo() {
+  const Snapshot s = Measure();
+  Info info{};
+  info.arena = static_cast<Field>(s.used_spans - s.large + s.dirty);  // from the system, not large
+  info.ordblks = static_cast<Field>(s.slabs);
+  info.hblks = static_cast<Field>(s.large > 0);
+  info.hblkhd = static_cast<Field>(s.large);
+  info.uordblks = static_cast<Field>(s.live);
+  info.fordblks = static_cast<Field>(s.cached + s.depot + s.slab_free + s.dirty);
+  info.keepcost = static_cast<Field>(s.dirty);
+  return info;
+}
+
+}  // namespace
+
+extern "C" {
+
+GRANARY_EXPORT struct mallinfo mallinfo(void) noexcept { return FillInfo<struct mallinfo, int>(); }
+GRANARY_EXPORT struct mallinfo2 mallinfo2(void) noexcept { return FillInfo<struct mallinfo2, size_t>(); }
+
+// glibc's parameters have no counterpart here; all are accepted.
+GRANARY_EXPORT int mallopt(int, int) noexcept { return 1; }
+
+GRANARY_EXPORT int malloc_trim(size_t) noexcept { return heap.Trim() > 0 ? 1 : 0; }
+
+GRANARY_EXPORT void malloc_stats(void) noexcept {
+  const Snapshot s = Measure();
+  for (const CounterInfo& info : kCounters) {
+    char line[160];
+    Writer w(line, sizeof line);
+    w.Text("granary: ").Text(info.name).Text(" ").Number(ValueOf(s, info));
+    w.Text(" ").Text(info.unit).Text("\n");
+    Linux::WriteError(w.data(), w.size());
+  }
+}
+
+GRANARY_EXPORT int malloc_info(int options, FILE* out) noexcept {
+  if (options != 0) return EINVAL;
+  const Snapshot s = Measure();
+  fprintf(out, "<malloc version=\"1\">\n");
+  for (const CounterInfo& info : kCounters) {
+    fprintf(out, "<granary name=\"%s\" unit=\"%s\" value=\"%lu\"/>\n", info.name, info.unit,
+            static_cast<unsigned long>(ValueOf(s, info)));
+  }
+  fprintf(out, "</malloc>\n");
+  return 0;
+}
+
+GRANARY_EXPORT const char* granary_version(void) { return "granary " GRANARY_VERSION; }
+GRANARY_EXPORT size_t granary_good_size(size_t size) { return heap.GoodSize(size, 1); }
+GRANARY_EXPORT size_t granary_release_free_memory(void) { return heap.Trim(); }
+GRANARY_EXPORT int granary_set_options(const char* text) {
+  heap.EnsureInit();
+  return options.Apply(text) ? 0 : -1;
+}
+
+}  // extern "C"

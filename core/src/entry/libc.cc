@@ -1,0 +1,143 @@
+// The symbols of the C library that allocate: a line or two each over Heap.
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "entry/fast.h"
+
+using granary::heap;
+
+namespace granary {
+namespace {
+
+bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+void* Refuse(int error) {
+  errno = error;
+  return nullptr;
+}
+
+size_t Page() {
+  heap.EnsureInit();
+  return heap.pages().OsPage();
+}
+
+// free must not change errno; our own system calls do not, but pthread functions of a first use may.
+GRANARY_NOINLINE void FreeSlow(void* p) {
+  const int error = errno;
+  heap.Free(p);
+  errno = error;
+}
+
+GRANARY_NOINLINE void FreeSizedSlow(void* p, size_t size, size_t alignment) {
+  const int error = errno;
+  heap.FreeSized(p, size, alignment);
+  errno = error;
+}
+
+}  // namespace
+}  // namespace granary
+
+using namespace granary;
+
+extern "C" {
+
+GRANARY_EXPORT void* malloc(size_t size) noexcept {
+  if (void* p = TryAllocate(size)) return p;
+  return heap.Allocate(size);
+}
+
+GRANARY_EXPORT void free(void* p) noexcept {
+  if (TryFree(p)) return;
+  FreeSlow(p);
+}
+
+GRANARY_EXPORT void* calloc(size_t count, size_t size) noexcept {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return Refuse(ENOMEM);
+  return heap.AllocateZeroed(bytes);
+}
+
+GRANARY_EXPORT void* realloc(void* p, size_t size) noexcept {
+  if (p == nullptr) return malloc(size);
+  if (size == 0) {
+    free(p);
+    return nullptr;
+  }
+  return heap.Reallocate(p, size);
+}
+
+GRANARY_EXPORT void* reallocarray(void* p, size_t count, size_t size) noexcept {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return Refuse(ENOMEM);
+  return realloc(p, bytes);
+}
+
+GRANARY_EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
+  if (!IsPowerOfTwo(alignment)) return Refuse(EINVAL);
+  return heap.AllocateAligned(size, alignment);
+}
+
+GRANARY_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
+  if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  const int error = errno;
+  void* const p = heap.AllocateAligned(size, alignment);
+  errno = error;
+  if (p == nullptr) return ENOMEM;
+  *out = p;
+  return 0;
+}
+
+// An alignment that is no power of two is rounded up to one.
+GRANARY_EXPORT void* memalign(size_t alignment, size_t size) noexcept {
+  if (alignment > SIZE_MAX / 2 + 1) return Refuse(EINVAL);
+  return heap.AllocateAligned(size, alignment == 0 ? 1 : std::bit_ceil(alignment));
+}
+
+GRANARY_EXPORT void* valloc(size_t size) noexcept { return heap.AllocateAligned(size, Page()); }
+
+GRANARY_EXPORT void* pvalloc(size_t size) noexcept {
+  const size_t page = Page();
+  if (size > SIZE_MAX - page) return Refuse(ENOMEM);
+  return heap.AllocateAligned(size == 0 ? page : RoundUp(size, page), page);
+}
+
+GRANARY_EXPORT size_t malloc_usable_size(void* p) noexcept {
+  return p == nullptr ? 0 : heap.UsableSize(p, "malloc_usable_size");
+}
+
+GRANARY_EXPORT size_t malloc_size(const void* p) noexcept {
+  return p == nullptr ? 0 : heap.UsableSize(p, "malloc_size");
+}
+
+GRANARY_EXPORT size_t malloc_good_size(size_t size) noexcept { return heap.GoodSize(size, 1); }
+
+GRANARY_EXPORT void cfree(void* p) noexcept { free(p); }
+
+GRANARY_EXPORT void free_sized(void* p, size_t size) noexcept {
+  if (TryFreeSized(p, size)) return;
+  FreeSizedSlow(p, size, 1);
+}
+
+GRANARY_EXPORT void free_aligned_sized(void* p, size_t alignment, size_t size) noexcept {
+  FreeSizedSlow(p, size, alignment);
+}
+
+// glibc's own names for the family, which some programs call to get past an interposed malloc.
+GRANARY_EXPORT void* __libc_malloc(size_t size) noexcept { return malloc(size); }
+GRANARY_EXPORT void __libc_free(void* p) noexcept { free(p); }
+GRANARY_EXPORT void* __libc_calloc(size_t count, size_t size) noexcept { return calloc(count, size); }
+GRANARY_EXPORT void* __libc_realloc(void* p, size_t size) noexcept { return realloc(p, size); }
+GRANARY_EXPORT void* __libc_memalign(size_t alignment, size_t size) noexcept {
+  return memalign(alignment, size);
+}
+GRANARY_EXPORT void* __libc_valloc(size_t size) noexcept { return valloc(size); }
+GRANARY_EXPORT void* __libc_pvalloc(size_t size) noexcept { return pvalloc(size); }
+GRANARY_EXPORT void __libc_cfree(void* p) noexcept { free(p); }
+GRANARY_EXPORT int __posix_memalign(void** out, size_t alignment, size_t size) noexcept {
+  return posix_memalign(out, alignment, size);
+}
+
+}  // extern "C"

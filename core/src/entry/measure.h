@@ -1,0 +1,11 @@
+// A Snapshot of the heap.
+#pragma once
+
+#include "stats/snapshot.h"
+
+namespace granary {
+
+// Read while the program runs on: each figure is exact for some moment during the call.
+Snapshot Measure() noexcept;
+
+}  // namespace granary

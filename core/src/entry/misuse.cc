@@ -1,0 +1,58 @@
+#include "base/misuse.h"
+
+#include "base/check.h"
+#include "base/units.h"
+#include "base/writer.h"
+#include "os/linux.h"
+
+namespace granary {
+namespace {
+
+void Describe(Writer& w, const MisuseReport& r) {
+  switch (r.what) {
+    case Misuse::kForeign:
+      w.Text(r.verb).Text(" of an address that Granary did not allocate: ").Hex(AddressOf(r.p));
+      w.Text("; pass only what malloc or one of its kin returned");
+      return;
+    case Misuse::kUnaligned:
+      w.Text(r.verb).Text(" of an unaligned address: ").Hex(AddressOf(r.p)).Text(" lies inside a");
+      if (r.size > 0) w.Text("n object of ").Number(r.size).Text(" bytes");
+      else w.Text(" larger block");
+      w.Text("; pass the address where it begins");
+      return;
+    case Misuse::kDoubleFree:
+      w.Text("double free of ");
+      if (r.size > 0) w.Text("an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
+      else w.Text("the block at ").Hex(AddressOf(r.p));
+      w.Text(" (seen by ").Text(r.verb).Text("); it had been freed before");
+      return;
+    case Misuse::kWrongSize:
+      w.Text("sized free of ").Number(r.given).Text(" bytes at ").Hex(AddressOf(r.p));
+      w.Text(", the wrong size: an object of ").Number(r.size).Text(" bytes lies there");
+      return;
+  }
+}
+
+[[noreturn]] void Finish(Writer& w) {
+  w.Text("\n");
+  Linux::WriteError(w.data(), w.size());
+  Linux::Abort();
+}
+
+}  // namespace
+
+void Die(const char* sentence) noexcept {
+  char buffer[512];
+  Writer w(buffer, sizeof buffer);
+  Finish(w.Text("granary: ").Text(sentence));
+}
+
+void Die(const MisuseReport& report) noexcept {
+  char buffer[512];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: ");
+  Describe(w, report);
+  Finish(w);
+}
+
+}  // namespace granary

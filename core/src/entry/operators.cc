@@ -1,0 +1,108 @@
+// The twenty operators new and delete. The library does not depend on libstdc++: whoever calls a form
+// that throws has it loaded, so what throwing needs is referred to weakly.
+
+#include <cstddef>
+#include <new>
+
+#include "base/compiler.h"
+#include "entry/fast.h"
+
+// Referred to by the exception tables that the compiler makes.
+__asm__(".weak __gxx_personality_v0");
+__asm__(".weak __cxa_begin_catch");
+__asm__(".weak __cxa_end_catch");
+
+namespace granary {
+
+[[noreturn]] __attribute__((weak)) void ThrowBadAlloc() __asm__("_ZSt17__throw_bad_allocv");
+__attribute__((weak)) std::new_handler GetNewHandler() __asm__("_ZSt15get_new_handlerv");
+
+namespace {
+
+std::new_handler Handler() { return GetNewHandler != nullptr ? GetNewHandler() : nullptr; }
+
+void* TryOnce(size_t size, size_t alignment) {
+  return alignment == 1 ? heap.Allocate(size) : heap.AllocateAligned(size, alignment);
+}
+
+// As [new.delete.single]: as long as there is a handler, it may make room.
+GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
+  for (;;) {
+    if (void* p = TryOnce(size, alignment)) return p;
+    if (const std::new_handler handler = Handler(); handler != nullptr) {
+      handler();
+      continue;
+    }
+    if (ThrowBadAlloc != nullptr) ThrowBadAlloc();
+    Die("operator new is out of memory and the program has no C++ runtime to throw std::bad_alloc");
+  }
+}
+
+GRANARY_NOINLINE void* NewOrNull(size_t size, size_t alignment) noexcept {
+  if (void* p = TryOnce(size, alignment)) return p;
+  if (Handler() == nullptr) return nullptr;
+  try {
+    return NewOrThrow(size, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+GRANARY_NOINLINE void DeleteSlow(void* p) { heap.Free(p); }
+GRANARY_NOINLINE void DeleteSizedSlow(void* p, size_t size, size_t alignment) {
+  heap.FreeSized(p, size, alignment);
+}
+
+GRANARY_ALWAYS_INLINE void* New(size_t size) {
+  if (void* p = TryAllocate(size)) return p;
+  return NewOrThrow(size, 1);
+}
+GRANARY_ALWAYS_INLINE void* NewNothrow(size_t size) noexcept {
+  if (void* p = TryAllocate(size)) return p;
+  return NewOrNull(size, 1);
+}
+GRANARY_ALWAYS_INLINE void Delete(void* p) noexcept {
+  if (!TryFree(p)) DeleteSlow(p);
+}
+GRANARY_ALWAYS_INLINE void DeleteSized(void* p, size_t size) noexcept {
+  if (!TryFreeSized(p, size)) DeleteSizedSlow(p, size, 1);
+}
+
+size_t Bytes(std::align_val_t alignment) { return static_cast<size_t>(alignment); }
+
+}  // namespace
+}  // namespace granary
+
+using namespace granary;
+using std::align_val_t;
+using std::nothrow_t;
+
+GRANARY_EXPORT void* operator new(size_t n) { return New(n); }
+GRANARY_EXPORT void* operator new[](size_t n) { return New(n); }
+GRANARY_EXPORT void* operator new(size_t n, const nothrow_t&) noexcept { return NewNothrow(n); }
+GRANARY_EXPORT void* operator new[](size_t n, const nothrow_t&) noexcept { return NewNothrow(n); }
+GRANARY_EXPORT void* operator new(size_t n, align_val_t a) { return NewOrThrow(n, Bytes(a)); }
+GRANARY_EXPORT void* operator new[](size_t n, align_val_t a) { return NewOrThrow(n, Bytes(a)); }
+GRANARY_EXPORT void* operator new(size_t n, align_val_t a, const nothrow_t&) noexcept {
+  return NewOrNull(n, Bytes(a));
+}
+GRANARY_EXPORT void* operator new[](size_t n, align_val_t a, const nothrow_t&) noexcept {
+  return NewOrNull(n, Bytes(a));
+}
+
+GRANARY_EXPORT void operator delete(void* p) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete[](void* p) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete(void* p, const nothrow_t&) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete[](void* p, const nothrow_t&) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete(void* p, size_t n) noexcept { DeleteSized(p, n); }
+GRANARY_EXPORT void operator delete[](void* p, size_t n) noexcept { DeleteSized(p, n); }
+GRANARY_EXPORT void operator delete(void* p, align_val_t) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete[](void* p, align_val_t) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete(void* p, align_val_t, const nothrow_t&) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete[](void* p, align_val_t, const nothrow_t&) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete(void* p, size_t n, align_val_t a) noexcept {
+  DeleteSizedSlow(p, n, Bytes(a));
+}
+GRANARY_EXPORT void operator delete[](void* p, size_t n, align_val_t a) noexcept {
+  DeleteSizedSlow(p, n, Bytes(a));
+}

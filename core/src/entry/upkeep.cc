@@ -1,0 +1,147 @@
+#include "entry/upkeep.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "entry/heap.h"
+
+// Absent from a program that is not linked to libpthread (glibc before 2.34).
+#pragma weak pthread_create
+
+namespace granary {
+namespace {
+
+constexpr size_t kHelperFrom = 8 * kMiB;     // heaps smaller than this need no thread
+constexpr size_t kLeastDirty = 16 * kMiB;    // what may stay dirty without a helper, at any size
+constexpr size_t kStepBytes = 512 * kKiB;    // given back in one step on a slow path
+constexpr uint32_t kPollsPerLook = 64;       // slow paths between two looks at the clock
+constexpr uint32_t kQuietWindows = 20;       // windows without work before the helper sleeps
+constexpr uint32_t kSteps = kNumSmall + 1;
+
+uint64_t WindowMillis() {
+  const int64_t decay = options.dirty_decay_ms;
+  return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
+}
+
+}  // namespace
+
+size_t Upkeep::DirtyBound() noexcept {
+  const size_t quarter = heap.pages().used_bytes() / 4;
+  return quarter > kLeastDirty ? quarter : kLeastDirty;
+}
+
+void Upkeep::PollWithoutHelper() noexcept {
+  PageHeap<Linux>& pages = heap.pages();
+  if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
+    pages.Release(kStepBytes);
+    running_.Unlock();
+  }
+  const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
+  const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+  if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
+  if (options.background_thread && threads.seen() >= 2 &&
+      pages.used_bytes() + pages.dirty_bytes() >= kHelperFrom) {
+    return StartHelper();
+  }
+  if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
+  const uint64_t now = Linux::NowMillis();
+  if (now >= next_.load(std::memory_order_relaxed)) {
+    next_.store(now + WindowMillis(), std::memory_order_relaxed);
+    windows_.fetch_add(1, std::memory_order_relaxed);
+    heap.front().ReclaimIdle();
+    heap.depot().EndWindow();
+    pages.EndWindow();
+    step_.store(0, std::memory_order_relaxed);
+  } else if (busy && !Step()) {
+    step_.fetch_add(1, std::memory_order_relaxed);
+  }
+  running_.Unlock();
+}
+
+// One bounded piece of the window's work; false when that part is done.
+bool Upkeep::Step() noexcept {
+  const uint32_t step = step_.load(std::memory_order_relaxed);
+  if (step == 0) return heap.pages().PayDebt(kStepBytes) > 0;
+  constexpr size_t kSlabs = 16;
+  const auto c = static_cast<SizeClass>(step);
+  // Only what waits now: slabs inspected once wait again for the next window.
+  const size_t waiting = heap.central().SlabsToInspect(c);
+  heap.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs);
+  return false;
+}
+
+void Upkeep::RunWindow() noexcept {
+  Locked hold(running_);
+  windows_.fetch_add(1, std::memory_order_relaxed);
+  heap.front().ReclaimIdle();
+  heap.depot().EndWindow();
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    heap.central().ReleasePages(c, heap.central().SlabsToInspect(c));
+  }
+  heap.pages().EndWindow();
+  while (heap.pages().PayDebt(16 * kMiB) > 0) {
+  }
+}
+
+void Upkeep::AfterLargeFree(size_t bytes) noexcept {
+  Poll();
+  if (HelperRuns() || options.dirty_decay_ms < 0) return;
+  const size_t dirty = heap.pages().dirty_bytes();
+  const size_t bound = DirtyBound();
+  if (dirty <= bound || !running_.TryLock()) return;
+  const size_t excess = dirty - bound;
+  heap.pages().Release(excess < 2 * bytes ? excess : 2 * bytes);
+  running_.Unlock();
+}
+
+void Upkeep::StartHelper() noexcept {
+  Helper expected = Helper::kNone;
+  if (!helper_.compare_exchange_strong(expected, Helper::kStarting)) return;
+  bool started = false;
+  if (&pthread_create != nullptr) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 64 * kKiB);
+    pthread_t thread;
+    started = pthread_create(&thread, &attributes, &Upkeep::HelperMain, this) == 0;
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  helper_.store(started ? Helper::kRunning : Helper::kRefused);
+}
+
+void* Upkeep::HelperMain(void* self) noexcept {
+  auto& upkeep = *static_cast<Upkeep*>(self);
+#if defined(__GLIBC__)
+  pthread_setname_np(pthread_self(), "granary");
+#endif
+  uint32_t quiet = 0;
+  for (;;) {
+    if (options.dirty_decay_ms < 0 || quiet > kQuietWindows) {
+      upkeep.asleep_.store(1);
+      Linux::Wait(upkeep.asleep_, 1);
+      quiet = 0;
+    }
+    Linux::SleepMillis(WindowMillis() > 10 ? WindowMillis() : 10);
+    const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
+    upkeep.RunWindow();
+    quiet = heap.pages().Stats().released + heap.pages().used_bytes() == before ? quiet + 1 : 0;
+  }
+}
+
+void Upkeep::WakeHelper() noexcept {
+  if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
+}
+
+void Upkeep::AfterFork(bool child) noexcept {
+  if (!child) return running_.Unlock();
+  running_.Reset();
+  helper_.store(Helper::kNone);
+  asleep_.store(0);
+}
+
+}  // namespace granary

@@ -1,0 +1,51 @@
+// When the layers give idle memory down and back: at the end of each window of half a decay time, by
+// a helper thread in large processes with several threads, else in small steps on slow paths.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/linux.h"
+#include "os/mutex.h"
+#include "sizes/size_classes.h"
+
+namespace granary {
+
+class Upkeep {
+ public:
+  // On every slow path, with no lock held.
+  void Poll() noexcept {
+    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) PollWithoutHelper();
+    else if (asleep_.load(std::memory_order_relaxed)) WakeHelper();
+  }
+
+  void AfterLargeFree(size_t bytes) noexcept;
+
+  bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
+  uint64_t windows() const { return windows_.load(std::memory_order_relaxed); }
+
+  void PrepareFork() noexcept { running_.Lock(); }
+  void AfterFork(bool child) noexcept;
+
+ private:
+  enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
+
+  void PollWithoutHelper() noexcept;
+  void WakeHelper() noexcept;
+  void StartHelper() noexcept;
+  static void* HelperMain(void* self) noexcept;
+  void RunWindow() noexcept;
+  bool Step() noexcept;
+  size_t DirtyBound() noexcept;
+
+  Mutex<Linux> running_;  // held by whoever works on a window
+  std::atomic<Helper> helper_{Helper::kNone};
+  std::atomic<uint32_t> asleep_{0};
+  std::atomic<uint32_t> polls_{0};
+  std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
+  std::atomic<uint64_t> windows_{0};
+  std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work
+};
+
+}  // namespace granary

@@ -1,0 +1,90 @@
+// One cache and what is known about it besides its words: how many slots each class may use, and what
+// it looked like when last inspected. Capacity changes under `lock`; the words change by the sequences
+// of arch/rseq.h, or exclusively while the cache is stopped.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "arch/rseq.h"
+#include "front/cache_layout.h"
+#include "front/exclusive.h"
+#include "os/mutex.h"
+#include "os/os.h"
+
+namespace granary {
+
+template <Os System>
+struct Cache {
+  Mutex<System> lock;
+  std::atomic<bool> stopped{false};
+  std::atomic<size_t> granted{0};       // bytes that the capacities add up to
+  uint16_t capacity[kNumClasses] = {};  // slots
+  bool missed[kNumClasses] = {};        // found empty since it last grew
+  bool overflowed[kNumClasses] = {};    // found full since it last grew
+  uint64_t seen[kNumClasses] = {};      // the headers when last inspected
+  CacheWords words[kCacheLayout.words];
+
+  void Init() {
+    for (SizeClass c = 0; c < kNumClasses; ++c) words[c] = kCacheLayout.short_floor[c];
+  }
+
+  uint64_t Header(SizeClass c) const { return __atomic_load_n(&words[c], __ATOMIC_RELAXED); }
+  bool IsLong(SizeClass c) const { return capacity[c] > ShortCapacity(c); }
+  size_t Floor(SizeClass c) const {
+    return IsLong(c) ? kCacheLayout.long_floor[c] : kCacheLayout.short_floor[c];
+  }
+
+  // The allocations of class c that the header counted.
+  uint64_t Allocations(SizeClass c) const {
+    constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
+    return (~(Header(c) >> kCountShift) + 1) & kCountMask;
+  }
+
+  // Makes the words between two capacities of a region usable but for the lowest, which the
+  // caller changes last: it is the wall.
+  void Fill(size_t floor, size_t from, size_t to) {
+    for (size_t at = floor + from + 2; at <= floor + to; ++at) words[at] = kFiller;
+  }
+
+  // Takes all slots from class c. The cache is exclusive and holds nothing of it.
+  void Revoke(SizeClass c) {
+    const size_t floor = Floor(c);
+    for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) words[at] = 0;
+    words[c] = (words[c] & ~kCursorMask) | kCacheLayout.short_floor[c];
+    granted.fetch_sub(capacity[c] * size_t{kClassSize[c]}, std::memory_order_relaxed);
+    capacity[c] = 0;
+    missed[c] = overflowed[c] = false;
+  }
+
+  // Gives class c its first slots. The cache is exclusive.
+  void Grant(SizeClass c) {
+    if (capacity[c] != 0) return;
+    const size_t slots = ShortCapacity(c);
+    Fill(kCacheLayout.short_floor[c], 0, slots);
+    words[kCacheLayout.short_floor[c] + 1] = kFiller;
+    SetCapacity(c, slots);
+  }
+
+  void SetCapacity(SizeClass c, size_t slots) {
+    granted.fetch_add((slots - capacity[c]) * kClassSize[c], std::memory_order_relaxed);
+    capacity[c] = static_cast<uint16_t>(slots);
+    missed[c] = overflowed[c] = false;
+  }
+
+  void Verify() const {
+    size_t bytes = 0;
+    for (SizeClass c = 1; c < kNumClasses; ++c) {
+      const size_t floor = Floor(c);
+      const size_t cursor = exclusive::Cursor(words, c);
+      GRANARY_CHECK(words[floor] == 0 && words[floor + capacity[c] + 1] == 0);
+      GRANARY_CHECK(cursor >= floor && cursor <= floor + capacity[c]);
+      for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) GRANARY_CHECK(words[at] != 0);
+      bytes += capacity[c] * size_t{kClassSize[c]};
+    }
+    GRANARY_CHECK(bytes == granted.load());
+  }
+};
+
+}  // namespace granary

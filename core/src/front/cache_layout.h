@@ -1,0 +1,62 @@
+// Where the words of a cache lie. First a header a class, then for each class a floor (a zero word),
+// its slots, and the zero word above them, which is the next one's floor. Each class starts in a
+// short region, all of them on two or three pages, and moves to a long one when it is busy. A slot
+// that may take a pointer is never zero: it holds an old pointer or kFiller.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "arch/anchor.h"
+#include "sizes/size_classes.h"
+
+namespace granary {
+
+inline constexpr uint64_t kFiller = 1;
+
+// Slots of the short region: at most 4 KiB of small objects, one medium object.
+constexpr size_t ShortCapacity(SizeClass c) {
+  if (!IsSmall(c)) return 1;
+  const size_t fit = 4 * kKiB / kClassSize[c];
+  return fit > 8 ? 8 : fit < 2 ? 2 : fit;
+}
+
+// Slots of the long region: at most 128 KiB of objects.
+constexpr size_t LongCapacity(SizeClass c) {
+  const size_t fit = 128 * kKiB / kClassSize[c];
+  const size_t least = ShortCapacity(c) + 2;
+  if (!IsSmall(c)) return 2;
+  return fit > 254 ? 254 : fit < least ? least : fit;
+}
+
+struct CacheLayout {
+  std::array<uint16_t, kNumClasses> short_floor{};
+  std::array<uint16_t, kNumClasses> long_floor{};
+  size_t words = 0;
+};
+
+consteval CacheLayout MakeCacheLayout() {
+  CacheLayout layout;
+  size_t at = kMaxClasses;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    layout.short_floor[c] = static_cast<uint16_t>(at);
+    at += ShortCapacity(c) + 1;
+  }
+  layout.short_floor[0] = layout.long_floor[0] = static_cast<uint16_t>(at);  // no slots at all
+  at += 1;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    layout.long_floor[c] = static_cast<uint16_t>(at);
+    at += LongCapacity(c) + 1;
+  }
+  layout.words = at + 1;
+  return layout;
+}
+
+inline constexpr CacheLayout kCacheLayout = MakeCacheLayout();
+static_assert(kCacheLayout.words < 65536, "a cursor has 16 bits");
+
+inline constexpr uint64_t kCursorMask = 0xffff;
+inline constexpr unsigned kCountShift = 16;
+
+}  // namespace granary

@@ -1,0 +1,44 @@
+// The operations of arch/rseq.h on a cache that nobody else can use meanwhile: one that is stopped, or
+// held by a lock.
+#pragma once
+
+#include <cstddef>
+
+#include "front/cache_layout.h"
+
+namespace granary::exclusive {
+
+inline size_t Cursor(const CacheWords* cache, SizeClass c) { return cache[c] & kCursorMask; }
+
+inline size_t PopMany(CacheWords* cache, SizeClass c, void** to, size_t n) {
+  size_t k = 0;
+  for (size_t at = Cursor(cache, c); k < n && cache[at] != 0; --at) {
+    to[k++] = reinterpret_cast<void*>(cache[at]);
+  }
+  cache[c] -= k;
+  return k;
+}
+
+inline size_t PushMany(CacheWords* cache, SizeClass c, void* const* from, size_t n) {
+  size_t k = 0;
+  for (size_t at = Cursor(cache, c) + 1; k < n && cache[at] != 0; ++at) {
+    cache[at] = AddressOf(from[k++]);
+  }
+  cache[c] += k;
+  return k;
+}
+
+inline void* Pop(CacheWords* cache, SizeClass c) {
+  void* p = nullptr;
+  if (PopMany(cache, c, &p, 1) == 0) return nullptr;
+  cache[c] -= uint64_t{1} << kCountShift;
+  return p;
+}
+
+inline size_t Count(const CacheWords* cache, SizeClass c) {
+  size_t count = 0;
+  for (size_t at = Cursor(cache, c); cache[at] != 0; --at) ++count;
+  return count;
+}
+
+}  // namespace granary::exclusive

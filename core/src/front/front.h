@@ -1,0 +1,109 @@
+// The caches of the CPUs: what malloc and free touch on nearly every call. The fast path is arch::Pop
+// and arch::Push; this is what happens when they say no.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "depot/depot.h"
+#include "front/cache.h"
+#include "front/growth.h"
+#include "front/threads.h"
+
+namespace granary {
+
+template <Os System, class Below = Depot<System>>
+class Front {
+ public:
+  using CacheOf = Cache<System>;
+
+  constexpr Front(Metadata<System>& metadata, Below& depot) : metadata_(metadata), depot_(depot) {}
+
+  // Before any other call.
+  void Init() noexcept;
+
+  // An object of class c, when the cache had none; nullptr when the system refuses memory.
+  void* Allocate(SizeClass c) noexcept;
+  // Takes p, an object of class c, when the cache was full.
+  void Free(SizeClass c, void* p) noexcept;
+
+  // How many bytes the capacities of one cache may add up to.
+  void SetBudget(size_t bytes) { budget_.store(bytes, std::memory_order_relaxed); }
+
+  // Gives what lay in the caches untouched since the last call to the slabs; one caller at a time.
+  void ReclaimIdle() noexcept;
+  // Empties every cache that can be stopped, and the caller's own.
+  void Flush() noexcept;
+
+  // Around a fork, and around any look at the caches from outside: no cache is in use in between.
+  // False if some cannot be stopped (caches that belong to threads).
+  bool StopAll() noexcept;
+  void ResumeAll() noexcept;
+  // In the child of a fork, before ResumeAll: locks are free.
+  void ResetLocks() noexcept;
+  // The thread that owned cache `index` has ended (or, with drain = false, does not exist in this
+  // child of a fork: what its cache held is lost).
+  void Forget(size_t index, bool drain) noexcept;
+
+  // Objects and bytes in all caches, read while they change.
+  size_t CachedObjects(SizeClass c) noexcept;
+  // Allocations of class c so far.
+  uint64_t Allocations(SizeClass c) noexcept;
+
+  // Calls visit(cache) for each cache that exists.
+  template <class Visit>
+  void ForEachCache(Visit&& visit) noexcept {
+    for (size_t i = 0; i < kMaxCaches; ++i) {
+      CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
+      if (cache != nullptr) visit(*cache);
+    }
+    for (Shared& shared : shared_) {
+      if (shared.cache != nullptr) visit(*shared.cache);
+    }
+  }
+
+ private:
+  static constexpr size_t kBatch = Below::kMagazine;
+  static constexpr size_t kSharedCaches = 8;
+  static constexpr size_t kWorthReclaiming = 16 * kKiB;
+
+  // For threads without restartable sequences beyond those that own a cache.
+  struct alignas(kCacheLine) Shared {
+    Mutex<System> mutex;
+    CacheOf* cache = nullptr;
+  };
+
+  static void Publish(size_t index, CacheWords* words) noexcept {
+    __atomic_store_n(&anchor.cache[kUnregisteredIndices + index], words, __ATOMIC_RELEASE);
+  }
+  CacheOf* Current() noexcept;
+  CacheOf* Create(size_t index) noexcept;
+  CacheOf* NewCache() noexcept;
+  Shared& SharedOfThread() noexcept;
+  void* AllocateShared(SizeClass c) noexcept;
+  void FreeShared(SizeClass c, void* p) noexcept;
+  void* AllocateUncached(SizeClass c) noexcept;
+  void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;
+  bool GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept;
+  bool Grow(CacheOf* cache, SizeClass c) noexcept;
+  bool Stop(size_t index) noexcept;
+  void Resume(size_t index) noexcept;
+  size_t NoteIdle(CacheOf& cache) noexcept;
+  void Drain(CacheOf& cache, bool only_idle) noexcept;
+  void DrainClass(CacheOf& cache, SizeClass c) noexcept;
+  void DrainCaller() noexcept;
+
+  Metadata<System>& metadata_;
+  Below& depot_;
+  Mutex<System> create_;
+  std::atomic<size_t> budget_{2 * kMiB};
+  std::atomic<size_t> caches_end_{0};  // indices in use are below this
+  std::atomic<CacheOf*> caches_[kMaxCaches] = {};
+  std::atomic<uint64_t> uncached_[kNumClasses] = {};  // allocations that no header counted
+  Shared shared_[kSharedCaches];
+};
+
+}  // namespace granary
+
+#include "front/front_impl.h"
+#include "front/reclaim_impl.h"

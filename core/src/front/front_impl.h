@@ -1,0 +1,174 @@
+// Misses and overflows.
+#pragma once
+
+#include "front/front.h"
+
+namespace granary {
+
+template <Os System, class Below>
+void Front<System, Below>::Init() noexcept {
+  threads.Init(System::CpuCount());
+  const bool by_cpu = threads.owner() == CacheOwner::kCpu;
+  const size_t first = by_cpu ? 0 : kMaxCpus;
+  const size_t end = by_cpu ? System::CpuLimit() : kMaxCaches;
+  for (size_t i = first; i < end; ++i) Publish(i, anchor.null_cache);
+}
+
+// The cache of this thread at this moment, which may change at the next instruction; nullptr if the
+// thread has none or it is stopped.
+template <Os System, class Below>
+Cache<System>* Front<System, Below>::Current() noexcept {
+  if (thread_area == 0) threads.Register();
+  const int index = Threads::CurrentIndex();
+  if (index < 0) return nullptr;
+  CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
+  if (cache == nullptr) return Create(static_cast<size_t>(index));
+  return cache->stopped.load(std::memory_order_relaxed) ? nullptr : cache;
+}
+
+template <Os System, class Below>
+Cache<System>* Front<System, Below>::NewCache() noexcept {
+  auto* const cache = static_cast<CacheOf*>(metadata_.Allocate(sizeof(CacheOf)));
+  if (cache != nullptr) cache->Init();
+  return cache;
+}
+
+template <Os System, class Below>
+Cache<System>* Front<System, Below>::Create(size_t index) noexcept {
+  Locked hold(create_);
+  CacheOf* cache = caches_[index].load(std::memory_order_relaxed);
+  if (cache != nullptr) return cache;
+  cache = NewCache();
+  if (cache == nullptr) return nullptr;
+  caches_[index].store(cache, std::memory_order_release);
+  if (caches_end_.load(std::memory_order_relaxed) <= index) caches_end_.store(index + 1);
+  Publish(index, cache->words);
+  return cache;
+}
+
+template <Os System, class Below>
+bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
+  return Growth<System>::Grow(cache, c, budget_.load(std::memory_order_relaxed),
+                              [&](void* const* objects, size_t n) { depot_.Give(c, objects, n); });
+}
+
+// Up to a batch, capacity follows the misses; beyond it, only a class that both misses and overflows
+// has use for more.
+template <Os System, class Below>
+void Front<System, Below>::GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept {
+  cache->missed[c] = true;
+  if (cache->capacity[c] < Below::BatchOf(c) || cache->overflowed[c]) Grow(cache, c);
+}
+
+template <Os System, class Below>
+bool Front<System, Below>::GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept {
+  cache->overflowed[c] = true;
+  return (cache->capacity[c] == 0 || cache->missed[c]) && Grow(cache, c);
+}
+
+template <Os System, class Below>
+void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
+  void* p;
+  if (depot_.Take(c, &p, 1) == 0) return nullptr;
+  uncached_[c].fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+
+template <Os System, class Below>
+void* Front<System, Below>::Allocate(SizeClass c) noexcept {
+  CacheOf* const cache = Current();
+  if (cache == nullptr) return Threads::CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
+  if (void* p = arch::Pop(c); p != nullptr) return p;  // another CPU's, or a cache just made
+  GrowAfterMiss(cache, c);
+  size_t want = cache->capacity[c];
+  if (want > Below::BatchOf(c)) want = Below::BatchOf(c);
+  if (want == 0) return AllocateUncached(c);
+  void* batch[kBatch];
+  const size_t got = depot_.Take(c, batch, want);
+  if (got == 0) return nullptr;
+  uncached_[c].fetch_add(1, std::memory_order_relaxed);
+  // The first of the batch goes to the caller, the second shall be next: they were laid out so.
+  for (size_t i = 1, j = got - 1; i < j; ++i, --j) {
+    void* const swap = batch[i];
+    batch[i] = batch[j];
+    batch[j] = swap;
+  }
+  const size_t kept = arch::PushMany(c, batch + 1, got - 1);
+  depot_.Give(c, batch + 1 + kept, got - 1 - kept);
+  return batch[0];
+}
+
+template <Os System, class Below>
+void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
+  CacheOf* const cache = Current();
+  if (cache == nullptr) {
+    if (Threads::CurrentIndex() < 0) return FreeShared(c, p);
+    return depot_.Give(c, &p, 1);
+  }
+  if (arch::Push(c, p)) return;
+  if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
+  void* batch[kBatch];
+  const size_t half = (cache->capacity[c] + size_t{1}) / 2;
+  const size_t count = arch::PopMany(c, batch, half < Below::BatchOf(c) ? half : Below::BatchOf(c));
+  depot_.Give(c, batch, count);
+  if (!arch::Push(c, p)) depot_.Give(c, &p, 1);
+}
+
+template <Os System, class Below>
+typename Front<System, Below>::Shared& Front<System, Below>::SharedOfThread() noexcept {
+  // The thread pointer tells threads apart; its low bits are alike.
+  const uintptr_t id = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
+  return shared_[(id * 0x9e3779b97f4a7c15u) >> 61];
+}
+
+template <Os System, class Below>
+void* Front<System, Below>::AllocateShared(SizeClass c) noexcept {
+  static_assert(kSharedCaches == 8, "SharedOfThread hashes to three bits");
+  Shared& shared = SharedOfThread();
+  Locked hold(shared.mutex);
+  if (shared.cache == nullptr) shared.cache = NewCache();
+  if (shared.cache == nullptr) return AllocateUncached(c);
+  CacheOf& cache = *shared.cache;
+  if (void* p = exclusive::Pop(cache.words, c); p != nullptr) return p;
+  cache.Grant(c);
+  void* batch[kBatch];
+  const size_t got = depot_.Take(c, batch, ShortCapacity(c));
+  const size_t kept = exclusive::PushMany(cache.words, c, batch, got);
+  depot_.Give(c, batch + kept, got - kept);
+  return exclusive::Pop(cache.words, c);
+}
+
+template <Os System, class Below>
+void Front<System, Below>::FreeShared(SizeClass c, void* p) noexcept {
+  Shared& shared = SharedOfThread();
+  Locked hold(shared.mutex);
+  if (shared.cache == nullptr) return depot_.Give(c, &p, 1);
+  CacheOf& cache = *shared.cache;
+  cache.Grant(c);
+  if (exclusive::PushMany(cache.words, c, &p, 1) == 1) return;
+  void* batch[kBatch];
+  const size_t count = exclusive::PopMany(cache.words, c, batch, (cache.capacity[c] + 1) / 2);
+  depot_.Give(c, batch, count);
+  exclusive::PushMany(cache.words, c, &p, 1);
+}
+
+template <Os System, class Below>
+size_t Front<System, Below>::CachedObjects(SizeClass c) noexcept {
+  size_t count = 0;
+  ForEachCache([&](CacheOf& cache) {
+    const size_t cursor = cache.Header(c) & kCursorMask;
+    const size_t floor = cursor >= kCacheLayout.long_floor[1] ? kCacheLayout.long_floor[c]
+                                                              : kCacheLayout.short_floor[c];
+    count += cursor - floor;
+  });
+  return count;
+}
+
+template <Os System, class Below>
+uint64_t Front<System, Below>::Allocations(SizeClass c) noexcept {
+  uint64_t count = uncached_[c].load(std::memory_order_relaxed);
+  ForEachCache([&](CacheOf& cache) { count += cache.Allocations(c); });
+  return count;
+}
+
+}  // namespace granary

@@ -1,0 +1,136 @@
+// Caches from outside: stopped, inspected, drained, resumed. A stopped cache is replaced by the null
+// cache in the table; once the kernel has aborted every sequence in flight, nobody uses its words.
+#pragma once
+
+#include "front/front.h"
+
+namespace granary {
+
+template <Os System, class Below>
+bool Front<System, Below>::Stop(size_t index) noexcept {
+  CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
+  if (cache == nullptr || threads.owner() != CacheOwner::kCpu) return false;
+  cache->stopped.store(true, std::memory_order_relaxed);
+  Publish(index, anchor.null_cache);
+  return true;
+}
+
+template <Os System, class Below>
+void Front<System, Below>::Resume(size_t index) noexcept {
+  CacheOf* const cache = caches_[index].load(std::memory_order_relaxed);
+  if (cache == nullptr || !cache->stopped.load(std::memory_order_relaxed)) return;
+  cache->lock.Unlock();
+  Publish(index, cache->words);
+  cache->stopped.store(false, std::memory_order_release);
+}
+
+template <Os System, class Below>
+bool Front<System, Below>::StopAll() noexcept {
+  const size_t end = caches_end_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < end; ++i) {
+    if (Stop(i)) caches_[i].load(std::memory_order_relaxed)->lock.Lock();
+  }
+  return threads.owner() == CacheOwner::kCpu && System::AbortRestartables();
+}
+
+template <Os System, class Below>
+void Front<System, Below>::ResumeAll() noexcept {
+  const size_t end = caches_end_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < end; ++i) Resume(i);
+}
+
+// The bytes in classes that nobody used since the last look; remembers the headers for the next.
+template <Os System, class Below>
+size_t Front<System, Below>::NoteIdle(CacheOf& cache) noexcept {
+  size_t idle = 0;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    const uint64_t header = cache.Header(c);
+    const size_t held = (header & kCursorMask) - cache.Floor(c);
+    if (header == cache.seen[c] && held <= cache.capacity[c]) idle += held * kClassSize[c];
+  }
+  return idle;
+}
+
+template <Os System, class Below>
+void Front<System, Below>::DrainClass(CacheOf& cache, SizeClass c) noexcept {
+  void* batch[kBatch];
+  for (;;) {
+    const size_t count = exclusive::PopMany(cache.words, c, batch, kBatch);
+    if (count == 0) break;
+    depot_.Give(c, batch, count);
+  }
+  cache.Revoke(c);
+}
+
+template <Os System, class Below>
+void Front<System, Below>::Drain(CacheOf& cache, bool only_idle) noexcept {
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    if (cache.capacity[c] == 0) continue;
+    if (only_idle && cache.Header(c) != cache.seen[c]) continue;
+    DrainClass(cache, c);
+  }
+}
+
+template <Os System, class Below>
+void Front<System, Below>::ReclaimIdle() noexcept {
+  const size_t end = caches_end_.load(std::memory_order_acquire);
+  bool any = false;
+  for (size_t i = 0; i < end; ++i) {
+    CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
+    if (cache == nullptr || NoteIdle(*cache) < kWorthReclaiming || !Stop(i)) continue;
+    cache->lock.Lock();
+    any = true;
+  }
+  const bool aborted = any && System::AbortRestartables();
+  for (size_t i = 0; i < end; ++i) {
+    CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
+    if (cache == nullptr) continue;
+    if (aborted && cache->stopped.load(std::memory_order_relaxed)) Drain(*cache, true);
+    for (SizeClass c = 1; c < kNumClasses; ++c) cache->seen[c] = cache->Header(c);
+    Resume(i);
+  }
+}
+
+template <Os System, class Below>
+void Front<System, Below>::DrainCaller() noexcept {
+  void* batch[kBatch];
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    for (size_t count; (count = arch::PopMany(c, batch, kBatch)) > 0;) depot_.Give(c, batch, count);
+  }
+}
+
+template <Os System, class Below>
+void Front<System, Below>::Flush() noexcept {
+  if (StopAll()) {
+    ForEachCache([&](CacheOf& cache) {
+      if (cache.stopped.load(std::memory_order_relaxed)) Drain(cache, false);
+    });
+  }
+  ResumeAll();
+  DrainCaller();
+  for (Shared& shared : shared_) {
+    Locked hold(shared.mutex);
+    if (shared.cache != nullptr) Drain(*shared.cache, false);
+  }
+}
+
+template <Os System, class Below>
+void Front<System, Below>::ResetLocks() noexcept {
+  create_.Reset();
+  for (Shared& shared : shared_) shared.mutex.Reset();
+}
+
+template <Os System, class Below>
+void Front<System, Below>::Forget(size_t index, bool drain) noexcept {
+  CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
+  if (cache == nullptr) return;
+  if (!drain) {
+    cache->lock.Reset();
+    for (SizeClass c = 1; c < kNumClasses; ++c) cache->Revoke(c);
+    return;
+  }
+  Locked hold(cache->lock);
+  Drain(*cache, false);
+}
+
+}  // namespace granary

@@ -1,0 +1,196 @@
+#include "os/linux.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "base/units.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef SYS_rseq
+#if defined(__aarch64__)
+#define SYS_rseq 293
+#else
+#define SYS_rseq 334
+#endif
+#endif
+
+namespace granary {
+namespace {
+
+// The result of a system call, with errno as it was: free() must not change it.
+long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
+#if defined(__x86_64__)
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  register long x5 __asm__("x5") = f;
+  __asm__ volatile("svc #0"
+                   : "+r"(x0)
+                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                   : "memory");
+  return x0;
+#else
+#error "Granary knows the system calls of x86-64 and arm64 only: add yours here"
+#endif
+}
+
+long Bits(const void* p) { return static_cast<long>(AddressOf(p)); }
+bool Failed(long result) { return result < 0 && result > -4096; }
+
+long Advise(void* p, size_t bytes, int advice) {
+  return Call(SYS_madvise, Bits(p), static_cast<long>(bytes), advice);
+}
+
+void* MapAt(size_t bytes, void* hint) {
+  const long p = Call(SYS_mmap, Bits(hint), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return Failed(p) ? nullptr : reinterpret_cast<void*>(p);
+}
+
+constexpr uint32_t kRestartSignature =
+#if defined(__aarch64__)
+    0xd428bc00;
+#else
+    0x53053053;
+#endif
+
+}  // namespace
+
+void* Linux::Map(size_t bytes, size_t alignment, void* hint) noexcept {
+  void* p = MapAt(bytes, hint);
+  if (p == nullptr || IsAligned(AddressOf(p), alignment)) return p;
+  Unmap(p, bytes);
+  p = MapAt(bytes + alignment, nullptr);
+  if (p == nullptr) return nullptr;
+  char* const whole = static_cast<char*>(p);
+  char* const first = reinterpret_cast<char*>(RoundUp(AddressOf(p), alignment));
+  if (first != whole) Unmap(whole, static_cast<size_t>(first - whole));
+  Unmap(first + bytes, static_cast<size_t>(whole + alignment - first));
+  return first;
+}
+
+void Linux::Unmap(void* p, size_t bytes) noexcept {
+  if (bytes > 0) Call(SYS_munmap, Bits(p), static_cast<long>(bytes));
+}
+
+bool Linux::Release(void* p, size_t bytes) noexcept {
+  return !Failed(Advise(p, bytes, MADV_DONTNEED));
+}
+
+bool Linux::Populate(void* p, size_t bytes) noexcept {
+  return !Failed(Advise(p, bytes, MADV_POPULATE_WRITE));
+}
+
+void Linux::AllowHuge(void* p, size_t bytes, bool allow) noexcept {
+  Advise(p, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+bool Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
+  return !Failed(Call(SYS_mremap, Bits(from), static_cast<long>(bytes), static_cast<long>(bytes),
+                      MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, Bits(to)));
+}
+
+size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }
+
+uint64_t Linux::NowMillis() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1000000;
+}
+
+namespace {
+
+struct CpuMask {
+  unsigned long words[kMaxCpus / 8 / sizeof(long)] = {};
+  // Bytes that the kernel filled in; negative when its own masks are wider than this one.
+  long bytes = Call(SYS_sched_getaffinity, 0, sizeof words, Bits(words));
+};
+
+}  // namespace
+
+unsigned Linux::CpuCount() noexcept {
+  const CpuMask mask;
+  unsigned count = 0;
+  for (long i = 0; i < mask.bytes / static_cast<long>(sizeof(long)); ++i) {
+    count += static_cast<unsigned>(std::popcount(mask.words[i]));
+  }
+  return count;
+}
+
+size_t Linux::CpuLimit() noexcept {
+  const CpuMask mask;
+  return mask.bytes > 0 ? static_cast<size_t>(mask.bytes) * 8 : 0;
+}
+
+bool Linux::AbortRestartables() noexcept {
+  static std::atomic<bool> registered{false};
+  if (!registered.load(std::memory_order_relaxed)) {
+    Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
+    registered.store(true, std::memory_order_relaxed);
+  }
+  return !Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ));
+}
+
+void Linux::Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept {
+  Call(SYS_futex, Bits(&word), FUTEX_WAIT_PRIVATE, value);
+}
+
+void Linux::Wake(std::atomic<uint32_t>& word) noexcept {
+  Call(SYS_futex, Bits(&word), FUTEX_WAKE_PRIVATE, 1);
+}
+
+void Linux::SleepMillis(uint64_t millis) noexcept {
+  timespec t{static_cast<time_t>(millis / 1000), static_cast<long>(millis % 1000) * 1000000};
+  Call(SYS_nanosleep, Bits(&t));
+}
+
+void Linux::WriteError(const char* text, size_t bytes) noexcept {
+  Call(SYS_write, 2, Bits(text), static_cast<long>(bytes));
+}
+
+void Linux::Abort() noexcept {
+  abort();
+}
+
+bool Linux::RegisteredForRestart(void* area) noexcept {
+  constexpr long kBytes = 32;
+  constexpr long kUnregister = 1;
+  // Registering twice is refused; a success says that nobody had done it, and is undone.
+  const long result = Call(SYS_rseq, Bits(area), kBytes, 0, kRestartSignature);
+  if (result == 0) {
+    Call(SYS_rseq, Bits(area), kBytes, kUnregister, kRestartSignature);
+    return false;
+  }
+  constexpr long kNoSuchCall = -38;
+  return result != kNoSuchCall;
+}
+
+}  // namespace granary

@@ -1,0 +1,37 @@
+// Linux, by bare system calls: no errno is touched, nothing allocates.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/os.h"
+
+namespace granary {
+
+struct Linux {
+  static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
+  static void Unmap(void* p, size_t bytes) noexcept;
+  static bool Release(void* p, size_t bytes) noexcept;
+  static bool Populate(void* p, size_t bytes) noexcept;
+  static void AllowHuge(void* p, size_t bytes, bool allow) noexcept;
+  static bool MovePages(void* from, size_t bytes, void* to) noexcept;
+  static size_t PageSize() noexcept;
+  static uint64_t NowMillis() noexcept;
+  static unsigned CpuCount() noexcept;
+  static size_t CpuLimit() noexcept;
+  static bool AbortRestartables() noexcept;
+  static void Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept;
+  static void Wake(std::atomic<uint32_t>& word) noexcept;
+
+  // Beyond the concept: what only the entry layer and the messages use.
+  static void SleepMillis(uint64_t millis) noexcept;
+  static void WriteError(const char* text, size_t bytes) noexcept;
+  [[noreturn]] static void Abort() noexcept;
+  // Whether the kernel runs restartable sequences for the calling thread at `area`.
+  static bool RegisteredForRestart(void* area) noexcept;
+};
+
+static_assert(Os<Linux>);
+
+}  // namespace granary

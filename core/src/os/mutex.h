@@ -1,0 +1,72 @@
+// A lock of one word that spins briefly, then sleeps. Never held across a system call that waits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/compiler.h"
+
+namespace granary {
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+template <class System>
+class Mutex {
+ public:
+  void Lock() noexcept {
+    uint32_t expected = kFree;
+    if (word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) return;
+    LockSlow();
+  }
+
+  bool TryLock() noexcept {
+    uint32_t expected = kFree;
+    return word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
+  }
+
+  void Unlock() noexcept {
+    if (word_.exchange(kFree, std::memory_order_release) == kContended) System::Wake(word_);
+  }
+
+  // For the child of a fork: whoever held it does not exist there.
+  void Reset() noexcept { word_.store(kFree, std::memory_order_relaxed); }
+
+  uint64_t contentions() const { return contentions_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
+
+  GRANARY_NOINLINE void LockSlow() noexcept {
+    contentions_.fetch_add(1, std::memory_order_relaxed);
+    for (int spin = 0; spin < 100; ++spin) {
+      if (word_.load(std::memory_order_relaxed) == kFree && TryLock()) return;
+      Pause();
+    }
+    while (word_.exchange(kContended, std::memory_order_acquire) != kFree) {
+      System::Wait(word_, kContended);
+    }
+  }
+
+  std::atomic<uint32_t> word_{kFree};
+  std::atomic<uint32_t> contentions_{0};
+};
+
+template <class M>
+class Locked {
+ public:
+  explicit Locked(M& mutex) : mutex_(mutex) { mutex_.Lock(); }
+  ~Locked() { mutex_.Unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  M& mutex_;
+};
+
+}  // namespace granary

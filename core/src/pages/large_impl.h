@@ -1,0 +1,130 @@
+// Blocks of whole trackers: how they are laid, resized in place and moved by their pages.
+#pragma once
+
+#include "pages/pages.h"
+
+namespace granary {
+
+// Takes the granules [from, to) of the block into use.
+template <Os System>
+void PageHeap<System>::UseBlock(Tracker* head, size_t from, size_t to, Memory* memory) noexcept {
+  size_t dirty = 0;
+  for (size_t g = from; g < to;) {
+    Tracker* const t = map_.TrackerAt(head->base + RoundDown(g, Tracker::kGranules) * kGranule);
+    const size_t first = g % Tracker::kGranules;
+    const size_t count = Tracker::kGranules - first < to - g ? Tracker::kGranules - first : to - g;
+    dirty += t->UseDirty(first, count);
+    g += count;
+  }
+  if (memory != nullptr && dirty > 0) memory->dirty = ~uint64_t{0};
+  large_.store(large_.load(std::memory_order_relaxed) + to - from, std::memory_order_relaxed);
+  Account(to - from, dirty);
+}
+
+template <Os System>
+void PageHeap<System>::UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept {
+  for (size_t g = from; g < to;) {
+    Tracker* const t = map_.TrackerAt(head->base + RoundDown(g, Tracker::kGranules) * kGranule);
+    const size_t first = g % Tracker::kGranules;
+    const size_t count = Tracker::kGranules - first < to - g ? Tracker::kGranules - first : to - g;
+    t->Unuse(first, count);
+    if (dirty) t->MarkDirty(first, count);
+    g += count;
+  }
+  large_.store(large_.load(std::memory_order_relaxed) - (to - from), std::memory_order_relaxed);
+  Unaccount(to - from, dirty ? to - from : 0);
+}
+
+template <Os System>
+Memory PageHeap<System>::AllocateLarge(size_t bytes, size_t alignment, size_t reserve) noexcept {
+  if (bytes > kMaxRequest - kTrackerBytes || alignment > kMaxRequest / 2) return {};
+  mutex_.Lock();
+  const Memory memory = LayBlock(bytes, alignment, reserve);
+  mutex_.Unlock();
+  if (memory.p != nullptr) ReleaseBehind(map_.TrackerAt(memory.p));
+  return memory;
+}
+
+template <Os System>
+Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve) noexcept {
+  size_t count = DivideUp(reserve, kTrackerBytes);
+  Tracker* head = TakeTrackers(count, alignment);
+  if (head == nullptr && reserve > bytes) {
+    count = DivideUp(bytes, kTrackerBytes);
+    head = TakeTrackers(count, alignment);
+  }
+  if (head == nullptr) return {};
+  for (size_t i = 0; i < count; ++i) {
+    map_.TrackerAt(head->base + i * kTrackerBytes)->state = State::kLargeBody;
+  }
+  head->state = State::kLargeHead;
+  head->trackers = static_cast<uint32_t>(count);
+  head->bytes = RoundUp(bytes, page_);
+  Memory memory{head->base};
+  UseBlock(head, 0, DivideUp(head->bytes, kGranule), &memory);
+  return memory;
+}
+
+template <Os System>
+void PageHeap<System>::FreeLarge(void* p) noexcept {
+  Locked hold(mutex_);
+  Tracker* const head = map_.TrackerAt(p);
+  UnuseBlock(head, 0, DivideUp(head->bytes, kGranule), true);
+  const size_t count = head->trackers;
+  head->bytes = 0;
+  BecomeFree(head, count);
+}
+
+template <Os System>
+bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
+  if (bytes > kMaxRequest - kTrackerBytes) return false;
+  Tracker* const head = map_.TrackerAt(p);
+  bytes = RoundUp(bytes, page_);
+  const bool shrinks = bytes < head->bytes;
+  {
+    Locked hold(mutex_);
+    if (!shrinks && !ExtendBlock(head, DivideUp(bytes, kTrackerBytes))) return false;
+    const size_t before = DivideUp(head->bytes, kGranule);
+    const size_t after = DivideUp(bytes, kGranule);
+    if (after > before) UseBlock(head, before, after, nullptr);
+    if (after < before) UnuseBlock(head, after, before, true);
+    head->bytes = bytes;
+    if (shrinks) TrimBlock(head, DivideUp(bytes, kTrackerBytes));
+  }
+  if (shrinks) ReleaseBehind(head);
+  return true;
+}
+
+template <Os System>
+bool PageHeap<System>::ExtendBlock(Tracker* head, size_t trackers) noexcept {
+  if (trackers <= head->trackers) return true;
+  Tracker* const behind = map_.TrackerAt(head->base + head->trackers * kTrackerBytes);
+  const size_t more = trackers - head->trackers;
+  if (!free_.TakeAt(behind, more)) return false;
+  for (size_t i = 0; i < more; ++i) {
+    map_.TrackerAt(behind->base + i * kTrackerBytes)->state = State::kLargeBody;
+  }
+  head->trackers = static_cast<uint32_t>(trackers);
+  return true;
+}
+
+template <Os System>
+void PageHeap<System>::TrimBlock(Tracker* head, size_t trackers) noexcept {
+  if (trackers == head->trackers) return;
+  const size_t count = head->trackers - trackers;
+  head->trackers = static_cast<uint32_t>(trackers);
+  BecomeFree(map_.TrackerAt(head->base + trackers * kTrackerBytes), count);
+}
+
+template <Os System>
+bool PageHeap<System>::MoveLarge(void* from, void* to) noexcept {
+  return System::MovePages(from, LargeSize(from), to);
+}
+
+template <Os System>
+size_t PageHeap<System>::LargeSize(const void* p) const noexcept {
+  const Tracker* const t = map_.TrackerAt(p);
+  return t != nullptr && t->state == State::kLargeHead && t->base == p ? t->bytes : 0;
+}
+
+}  // namespace granary

@@ -1,0 +1,78 @@
+// Memory for Granary's own structures, apart from the user's: bumped from chunks, kept in lists by
+// size when given back. Nothing here is ever returned to the system; the caller holds a lock or not,
+// the pool has its own.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/mutex.h"
+#include "os/os.h"
+
+namespace granary {
+
+template <Os System>
+class Metadata {
+ public:
+  // Zeroed memory, aligned to a cache line; nullptr when the system refuses.
+  void* Allocate(size_t bytes) noexcept {
+    bytes = RoundUp(bytes, kCacheLine);
+    Locked hold(mutex_);
+    const size_t row = bytes / kCacheLine;
+    if (row < kRows && free_[row] != nullptr) return Recycle(row, bytes);
+    if (bytes > left_ && !Refill(bytes)) return nullptr;
+    void* p = next_;
+    next_ += bytes;
+    left_ -= bytes;
+    return p;
+  }
+
+  // Only for sizes up to kMaxRecycled.
+  void Free(void* p, size_t bytes) noexcept {
+    Locked hold(mutex_);
+    const size_t row = RoundUp(bytes, kCacheLine) / kCacheLine;
+    static_cast<Node*>(p)->next = free_[row];
+    free_[row] = static_cast<Node*>(p);
+  }
+
+  // Bytes of address space taken from the system.
+  size_t mapped() const { return mapped_.load(std::memory_order_relaxed); }
+
+  Mutex<System>& mutex() { return mutex_; }
+
+  static constexpr size_t kMaxRecycled = 4 * kKiB;
+
+ private:
+  struct Node {
+    Node* next;
+  };
+  static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
+  static constexpr size_t kChunk = kMiB;
+
+  void* Recycle(size_t row, size_t bytes) noexcept {
+    Node* node = free_[row];
+    free_[row] = node->next;
+    __builtin_memset(static_cast<void*>(node), 0, bytes);
+    return node;
+  }
+
+  bool Refill(size_t bytes) noexcept {
+    const size_t chunk = bytes > kChunk / 4 ? RoundUp(bytes, 64 * kKiB) : kChunk;
+    void* p = System::Map(chunk, 64 * kKiB, nullptr);
+    if (p == nullptr) return false;
+    mapped_.fetch_add(chunk, std::memory_order_relaxed);
+    next_ = static_cast<char*>(p);
+    left_ = chunk;
+    return true;
+  }
+
+  Mutex<System> mutex_;
+  char* next_ = nullptr;
+  size_t left_ = 0;
+  Node* free_[kRows] = {};
+  std::atomic<size_t> mapped_{0};
+};
+
+}  // namespace granary

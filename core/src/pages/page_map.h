@@ -1,0 +1,103 @@
+// Address to owner, without a lock: for each granule the class of the objects in it (one byte), the
+// slab they were cut from, and for each 2 MiB its tracker. Two levels: a root of 4 GiB steps in zeroed
+// memory, leaves mapped as the heap spreads. A root row that is still zero leads to `no_leaf`, where
+// every granule has no class, so that any address at all can be looked up.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "base/units.h"
+#include "os/os.h"
+#include "sizes/size_classes.h"
+
+namespace granary {
+
+struct Slab;
+struct Tracker;
+
+inline constexpr unsigned kLeafShift = 32;
+inline constexpr size_t kLeaves = size_t{1} << (kAddressBits - kLeafShift);
+inline constexpr size_t kLeafGranules = size_t{1} << (kLeafShift - kGranuleShift);
+inline constexpr size_t kLeafTrackers = size_t{1} << (kLeafShift - kTrackerShift);
+
+struct PageMap {
+  struct Leaf {
+    uint8_t classes[kLeafGranules];
+    Slab* slabs[kLeafGranules];
+    Tracker* trackers[kLeafTrackers];
+  };
+
+  // Each leaf's address relative to no_leaf.
+  std::atomic<uintptr_t> root[kLeaves];
+  uint8_t no_leaf[kLeafGranules];
+
+  // The class of the objects at p: kNoClass for every address that is not in a slab or at the
+  // start of a medium block. p may be any address of user space.
+  GRANARY_ALWAYS_INLINE SizeClass ClassAt(const void* p) const {
+    const PageMap* map = this;
+    __asm__("" : "+r"(map));  // one register for both levels
+    const uintptr_t address = AddressOf(p);
+    const uintptr_t row = map->root[address >> kLeafShift].load(std::memory_order_relaxed) +
+                          (static_cast<uint32_t>(address) >> kGranuleShift);
+    return map->no_leaf[row];
+  }
+
+  // Whether the map has rows at p at all; the other functions need that.
+  bool Covers(const void* p) const {
+    const uintptr_t row = AddressOf(p) >> kLeafShift;
+    return row < kLeaves && root[row].load(std::memory_order_acquire) != 0;
+  }
+
+  Slab* SlabAt(const void* p) const { return LeafOf(p)->slabs[GranuleIndex(p)]; }
+  Tracker* TrackerAt(const void* p) const {
+    return Covers(p) ? LeafOf(p)->trackers[TrackerIndex(p)] : nullptr;
+  }
+
+  void SetClass(const void* p, SizeClass c) {
+    LeafOf(p)->classes[GranuleIndex(p)] = static_cast<uint8_t>(c);
+  }
+
+  void SetSlab(const void* p, size_t bytes, SizeClass c, Slab* slab) {
+    for (size_t at = 0; at < bytes; at += kGranule) {
+      const char* granule = static_cast<const char*>(p) + at;
+      LeafOf(granule)->slabs[GranuleIndex(granule)] = slab;
+      SetClass(granule, c);
+    }
+  }
+
+  void SetTracker(const void* p, Tracker* tracker) {
+    LeafOf(p)->trackers[TrackerIndex(p)] = tracker;
+  }
+
+  // Makes rows for [p, p+bytes); false when the system has no memory for them.
+  template <Os System>
+  bool Cover(void* p, size_t bytes) {
+    const uintptr_t first = AddressOf(p) >> kLeafShift;
+    const uintptr_t last = (AddressOf(p) + bytes - 1) >> kLeafShift;
+    if (last >= kLeaves) return false;
+    for (uintptr_t row = first; row <= last; ++row) {
+      if (root[row].load(std::memory_order_relaxed) != 0) continue;
+      void* leaf = System::Map(RoundUp(sizeof(Leaf), 64 * kKiB), 64 * kKiB, nullptr);
+      if (leaf == nullptr) return false;
+      root[row].store(AddressOf(leaf) - AddressOf(no_leaf), std::memory_order_release);
+    }
+    return true;
+  }
+
+ private:
+  Leaf* LeafOf(const void* p) const {
+    const uintptr_t offset = root[AddressOf(p) >> kLeafShift].load(std::memory_order_relaxed);
+    return reinterpret_cast<Leaf*>(AddressOf(no_leaf) + offset);
+  }
+  static size_t GranuleIndex(const void* p) {
+    return static_cast<uint32_t>(AddressOf(p)) >> kGranuleShift;
+  }
+  static size_t TrackerIndex(const void* p) {
+    return static_cast<uint32_t>(AddressOf(p)) >> kTrackerShift;
+  }
+};
+
+}  // namespace granary

@@ -1,0 +1,124 @@
+// The page heap: spans of granules inside trackers, blocks of whole trackers, and what of the free
+// memory still holds pages ("dirty"). Thread-safe; one lock, never held across a system call but the
+// rare one that reserves address space.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/low_water.h"
+#include "os/mutex.h"
+#include "os/os.h"
+#include "pages/free_runs.h"
+#include "pages/metadata.h"
+#include "pages/page_map.h"
+#include "pages/span_lists.h"
+
+namespace granary {
+
+struct Memory {
+  void* p = nullptr;
+  uint64_t dirty = 0;  // a bit for each of the first 64 granules that may hold old bytes
+
+  bool Zero() const { return dirty == 0; }  // for at most 64 granules, and for large blocks
+};
+
+struct PageStats {
+  size_t mapped = 0;    // bytes of address space for the heap
+  size_t used = 0;      // bytes of spans and blocks handed out
+  size_t large = 0;     // of these, in blocks of whole trackers
+  size_t dirty = 0;     // bytes free that still hold pages
+  size_t released = 0;  // bytes given back to the system so far
+  size_t release_calls = 0;
+};
+
+template <Os System>
+class PageHeap {
+ public:
+  constexpr PageHeap(PageMap& map, Metadata<System>& metadata)
+      : map_(map), metadata_(metadata), free_(map) {}
+
+  // 1 <= granules <= Tracker::kGranules. p is nullptr when the system refuses.
+  Memory AllocateSpan(size_t granules) noexcept;
+  // `dirty` has a bit for each of the first 64 granules; those without one read as zero.
+  void FreeSpan(void* p, size_t granules, uint64_t dirty) noexcept;
+
+  // A block of whole trackers for `bytes`, aligned to `alignment` (a power of two), with address
+  // space for `reserve` >= bytes to grow into.
+  Memory AllocateLarge(size_t bytes, size_t alignment, size_t reserve) noexcept;
+  void FreeLarge(void* p) noexcept;
+  // Changes the size without moving; false if the space behind is taken.
+  bool ResizeLarge(void* p, size_t bytes) noexcept;
+  // Moves the pages of `from` to the start of `to`, which is at least as large.
+  bool MoveLarge(void* from, void* to) noexcept;
+  // The bytes of the block that begins at p, rounded to OS pages; 0 if none begins there.
+  size_t LargeSize(const void* p) const noexcept;
+  // What lies at p, an address that begins no object: for the sentence about it.
+  enum class Place { kOutside, kFree, kInside };
+  Place PlaceOf(const void* p) noexcept;
+
+  // Ends the window of the low-water mark: what lay idle through it is owed to the system.
+  void EndWindow() noexcept;
+  // Gives back up to `bytes` of what is owed; returns how much it was.
+  size_t PayDebt(size_t bytes) noexcept;
+  // Gives back up to `bytes` of dirty memory, owed or not.
+  size_t Release(size_t bytes) noexcept;
+
+  size_t dirty_bytes() const { return dirty_.load(std::memory_order_relaxed) * kGranule; }
+  size_t used_bytes() const { return used_.load(std::memory_order_relaxed) * kGranule; }
+  size_t owed_bytes() const { return owed_.load(std::memory_order_relaxed) * kGranule; }
+  PageStats Stats() const noexcept;
+  size_t OsPage() const noexcept { return page_; }
+  void Init() noexcept { page_ = System::PageSize(); }
+  Mutex<System>& mutex() { return mutex_; }
+  void Verify() noexcept;
+
+ private:
+  using State = Tracker::State;
+  struct Chunk {
+    Chunk* next;
+    char* base;
+    size_t trackers;
+  };
+  static constexpr size_t kFirstChunk = 64 * kMiB;
+  static constexpr size_t kMaxChunk = kGiB;
+  // Heaps from this size on get address space that the kernel may back with huge pages.
+  static constexpr size_t kHugeFrom = 64 * kMiB;
+
+  Tracker* TakeTrackers(size_t count, size_t alignment) noexcept;
+  bool Grow(size_t trackers) noexcept;
+  bool AddChunk(char* base, size_t bytes) noexcept;
+  void BecomeFree(Tracker* t, size_t count) noexcept;
+  void Account(size_t used_more, size_t dirty_less) noexcept;
+  void Unaccount(size_t used_less, size_t dirty_more) noexcept;
+  Memory LayBlock(size_t bytes, size_t alignment, size_t reserve) noexcept;
+  bool ExtendBlock(Tracker* head, size_t trackers) noexcept;
+  void TrimBlock(Tracker* head, size_t trackers) noexcept;
+  void UseBlock(Tracker* head, size_t from, size_t to, Memory* memory) noexcept;
+  void UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept;
+  size_t ReleaseOneFree() noexcept;
+  size_t ReleaseOneSpan() noexcept;
+  Tracker* NextSpanTracker() noexcept;
+  void ReleaseBehind(Tracker* head) noexcept;
+  void ReleaseUnlocked(char* p, size_t bytes) noexcept;
+
+  PageMap& map_;
+  Metadata<System>& metadata_;
+  Mutex<System> mutex_;
+  FreeRuns free_;
+  SpanLists spans_;
+  size_t page_ = kMinOsPage;
+  Chunk* chunks_ = nullptr;
+  Chunk* cursor_chunk_ = nullptr;  // where the search for dirty spans goes on
+  size_t cursor_ = 0;
+  LowWater low_;
+  // In granules; written under the lock, read without.
+  std::atomic<size_t> used_{0}, dirty_{0}, owed_{0}, large_{0}, mapped_{0};
+  std::atomic<size_t> released_{0}, release_calls_{0};
+};
+
+}  // namespace granary
+
+#include "pages/large_impl.h"
+#include "pages/pages_impl.h"
+#include "pages/release_impl.h"

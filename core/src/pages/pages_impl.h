@@ -1,0 +1,166 @@
+// Spans, and where trackers come from.
+#pragma once
+
+#include "pages/pages.h"
+
+namespace granary {
+
+template <Os System>
+Memory PageHeap<System>::AllocateSpan(size_t granules) noexcept {
+  Locked hold(mutex_);
+  Tracker* t = spans_.Find(granules);
+  if (t != nullptr) {
+    spans_.Remove(t);
+  } else {
+    t = TakeTrackers(1, kTrackerBytes);
+    if (t == nullptr) return {};
+    t->state = State::kSpans;
+  }
+  const BitRun run = t->BestFit(granules);
+  Memory memory{t->Address(run.first)};
+  for (size_t i = 0; i < granules && i < 64; ++i) {
+    memory.dirty |= uint64_t{AllSet(t->dirty, run.first + i, 1)} << i;
+  }
+  const size_t dirty = t->UseDirty(run.first, granules);
+  spans_.Insert(t);
+  Account(granules, dirty);
+  return memory;
+}
+
+template <Os System>
+void PageHeap<System>::FreeSpan(void* p, size_t granules, uint64_t dirty) noexcept {
+  Locked hold(mutex_);
+  Tracker* const t = map_.TrackerAt(p);
+  const size_t first = static_cast<size_t>(static_cast<char*>(p) - t->base) / kGranule;
+  GRANARY_DCHECK(AllSet(t->used, first, granules));
+  spans_.Remove(t);
+  t->Unuse(first, granules);
+  size_t held = 0;
+  for (size_t i = 0; i < granules; ++i) {
+    if (i < 64 && ((dirty >> i) & 1) == 0) continue;
+    t->MarkDirty(first + i, 1);
+    ++held;
+  }
+  Unaccount(granules, held);
+  if (t->used_count == 0) {
+    BecomeFree(t, 1);
+  } else {
+    spans_.Insert(t);
+  }
+}
+
+template <Os System>
+void PageHeap<System>::BecomeFree(Tracker* t, size_t count) noexcept {
+  free_.Add(t, count);
+}
+
+template <Os System>
+void PageHeap<System>::Account(size_t used_more, size_t dirty_less) noexcept {
+  used_.store(used_.load(std::memory_order_relaxed) + used_more, std::memory_order_relaxed);
+  const size_t dirty = dirty_.load(std::memory_order_relaxed) - dirty_less;
+  dirty_.store(dirty, std::memory_order_relaxed);
+  low_.Note(dirty);
+}
+
+template <Os System>
+void PageHeap<System>::Unaccount(size_t used_less, size_t dirty_more) noexcept {
+  used_.store(used_.load(std::memory_order_relaxed) - used_less, std::memory_order_relaxed);
+  dirty_.store(dirty_.load(std::memory_order_relaxed) + dirty_more, std::memory_order_relaxed);
+}
+
+template <Os System>
+Tracker* PageHeap<System>::TakeTrackers(size_t count, size_t alignment) noexcept {
+  if (alignment < kTrackerBytes) alignment = kTrackerBytes;
+  Tracker* t = free_.Take(count, alignment);
+  if (t != nullptr) return t;
+  const size_t slack = alignment / kTrackerBytes - 1;
+  if (!Grow(count + slack)) return nullptr;
+  return free_.Take(count, alignment);
+}
+
+// Address space grows by an eighth of the heap at a time, so that its mappings stay few; when the
+// system refuses that much, by what is needed.
+template <Os System>
+bool PageHeap<System>::Grow(size_t trackers) noexcept {
+  const size_t need = trackers * kTrackerBytes;
+  if (need / kTrackerBytes != trackers) return false;
+  const size_t mapped = mapped_.load(std::memory_order_relaxed) * kGranule;
+  size_t want = RoundUp(mapped / 8, kTrackerBytes);
+  if (want < kFirstChunk) want = kFirstChunk;
+  if (want > kMaxChunk) want = kMaxChunk;
+  if (want < need) want = need;
+  for (;;) {
+    char* const hint = chunks_ == nullptr ? nullptr : chunks_->base - want;  // mappings grow down
+    char* const base = static_cast<char*>(System::Map(want, kTrackerBytes, hint));
+    if (base != nullptr) {
+      if (AddChunk(base, want)) return true;
+      System::Unmap(base, want);
+    }
+    if (want == need) return false;
+    want = want / 2 < need ? need : RoundUp(want / 2, kTrackerBytes);
+  }
+}
+
+template <Os System>
+bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
+  const size_t count = bytes / kTrackerBytes;
+  if (!map_.template Cover<System>(base, bytes)) return false;
+  auto* const chunk = static_cast<Chunk*>(metadata_.Allocate(sizeof(Chunk)));
+  auto* const trackers = static_cast<Tracker*>(metadata_.Allocate(count * sizeof(Tracker)));
+  if (chunk == nullptr || trackers == nullptr) return false;
+  const size_t mapped = mapped_.load(std::memory_order_relaxed);
+  const bool huge = mapped * kGranule >= kHugeFrom;
+  System::AllowHuge(base, bytes, huge);
+  *chunk = {chunks_, base, count};
+  chunks_ = chunk;
+  for (size_t i = 0; i < count; ++i) {
+    trackers[i].base = base + i * kTrackerBytes;
+    trackers[i].huge_allowed = huge;
+    map_.SetTracker(trackers[i].base, &trackers[i]);
+    trackers[i].state = State::kLargeBody;  // not free until the whole run is
+  }
+  mapped_.store(mapped + count * Tracker::kGranules, std::memory_order_relaxed);
+  BecomeFree(trackers, count);
+  return true;
+}
+
+template <Os System>
+typename PageHeap<System>::Place PageHeap<System>::PlaceOf(const void* p) noexcept {
+  Locked hold(mutex_);
+  const Tracker* const t = map_.TrackerAt(p);
+  if (t == nullptr) return Place::kOutside;
+  const size_t granule = static_cast<size_t>(static_cast<const char*>(p) - t->base) / kGranule;
+  return AllSet(t->used, granule, 1) ? Place::kInside : Place::kFree;
+}
+
+template <Os System>
+PageStats PageHeap<System>::Stats() const noexcept {
+  PageStats s;
+  s.mapped = mapped_.load(std::memory_order_relaxed) * kGranule;
+  s.used = used_bytes();
+  s.large = large_.load(std::memory_order_relaxed) * kGranule;
+  s.dirty = dirty_bytes();
+  s.released = released_.load(std::memory_order_relaxed) * kGranule;
+  s.release_calls = release_calls_.load(std::memory_order_relaxed);
+  return s;
+}
+
+template <Os System>
+void PageHeap<System>::Verify() noexcept {
+  Locked hold(mutex_);
+  free_.Verify();
+  size_t used = 0, dirty = 0;
+  for (Chunk* chunk = chunks_; chunk != nullptr; chunk = chunk->next) {
+    for (size_t i = 0; i < chunk->trackers; ++i) {
+      const Tracker* t = map_.TrackerAt(chunk->base + i * kTrackerBytes);
+      t->Verify();
+      if (t->state == State::kSpans) GRANARY_CHECK(t->used_count > 0);
+      used += t->used_count;
+      dirty += t->dirty_count;
+    }
+  }
+  GRANARY_CHECK(used == used_.load());
+  GRANARY_CHECK(dirty == dirty_.load());
+}
+
+}  // namespace granary

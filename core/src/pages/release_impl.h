@@ -1,0 +1,129 @@
+// When memory goes back. Pages are taken out of the heap under the lock, given back without it, and
+// only then are free again: nobody waits for the system.
+#pragma once
+
+#include "pages/pages.h"
+
+namespace granary {
+
+template <Os System>
+void PageHeap<System>::EndWindow() noexcept {
+  Locked hold(mutex_);
+  owed_.store(low_.EndWindow(dirty_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+}
+
+template <Os System>
+size_t PageHeap<System>::PayDebt(size_t bytes) noexcept {
+  const size_t owed = owed_bytes();
+  const size_t paid = Release(bytes < owed ? bytes : owed);
+  const size_t left = owed > paid && paid > 0 ? owed - paid : 0;
+  owed_.store(left / kGranule, std::memory_order_relaxed);
+  return paid;
+}
+
+template <Os System>
+size_t PageHeap<System>::Release(size_t bytes) noexcept {
+  size_t done = 0;
+  while (done < bytes) {
+    size_t step = ReleaseOneFree();
+    if (step == 0) step = ReleaseOneSpan();
+    if (step == 0) break;
+    done += step;
+  }
+  return done;
+}
+
+template <Os System>
+void PageHeap<System>::ReleaseUnlocked(char* p, size_t bytes) noexcept {
+  mutex_.Unlock();
+  // What the system refuses (locked pages) stays resident; it is zeroed so that "clean" is true.
+  if (!System::Release(p, bytes)) __builtin_memset(p, 0, bytes);
+  mutex_.Lock();
+  released_.fetch_add(bytes / kGranule, std::memory_order_relaxed);
+  release_calls_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// One free tracker with dirty granules, whole; 0 if there is none.
+template <Os System>
+size_t PageHeap<System>::ReleaseOneFree() noexcept {
+  Locked hold(mutex_);
+  Tracker* found = nullptr;
+  free_.ForEach([&](Tracker* t) {
+    if (t->dirty_count > 0) found = t;
+    return found == nullptr;
+  });
+  if (found == nullptr || !free_.TakeAt(found, 1)) return 0;
+  found->state = State::kLargeBody;
+  const size_t dirty = found->UseDirty(0, Tracker::kGranules);
+  Account(Tracker::kGranules, dirty);
+  ReleaseUnlocked(found->base, kTrackerBytes);
+  found->Unuse(0, Tracker::kGranules);
+  Unaccount(Tracker::kGranules, 0);
+  BecomeFree(found, 1);
+  return dirty * kGranule;
+}
+
+// The next tracker in address order, round and round, that has dirty granules beside used ones.
+template <Os System>
+Tracker* PageHeap<System>::NextSpanTracker() noexcept {
+  if (dirty_.load(std::memory_order_relaxed) == 0) return nullptr;
+  for (int rounds = 0; rounds < 2;) {
+    if (cursor_chunk_ == nullptr) {
+      cursor_chunk_ = chunks_;
+      cursor_ = 0;
+      ++rounds;
+      if (cursor_chunk_ == nullptr) return nullptr;
+    }
+    while (cursor_ < cursor_chunk_->trackers) {
+      Tracker* const t = map_.TrackerAt(cursor_chunk_->base + cursor_ * kTrackerBytes);
+      if (t->dirty_count > 0 && t->state == State::kSpans) return t;
+      ++cursor_;
+    }
+    cursor_chunk_ = cursor_chunk_->next;
+    cursor_ = 0;
+  }
+  return nullptr;
+}
+
+// The first run of dirty granules of that tracker; 0 if there is none.
+template <Os System>
+size_t PageHeap<System>::ReleaseOneSpan() noexcept {
+  Locked hold(mutex_);
+  Tracker* const t = NextSpanTracker();
+  if (t == nullptr) return 0;
+  const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
+  spans_.Remove(t);
+  t->UseDirty(run.first, run.count);
+  spans_.Insert(t);
+  Account(run.count, run.count);
+  ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
+  spans_.Remove(t);
+  t->Unuse(run.first, run.count);
+  Unaccount(run.count, 0);
+  if (t->used_count == 0) {
+    BecomeFree(t, 1);
+  } else {
+    spans_.Insert(t);
+  }
+  return run.count * kGranule;
+}
+
+// What lies dirty behind the end of a block cannot be handed out while the block lives. Only the
+// block's owner calls this, so nobody else touches those granules meanwhile.
+template <Os System>
+void PageHeap<System>::ReleaseBehind(Tracker* head) noexcept {
+  Locked hold(mutex_);
+  for (size_t i = head->bytes / kTrackerBytes; i < head->trackers; ++i) {
+    Tracker* const t = map_.TrackerAt(head->base + i * kTrackerBytes);
+    while (t->dirty_count > 0) {
+      const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
+      t->UseDirty(run.first, run.count);
+      Account(run.count, run.count);
+      ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
+      t->Unuse(run.first, run.count);
+      Unaccount(run.count, 0);
+    }
+  }
+}
+
+}  // namespace granary

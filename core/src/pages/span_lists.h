@@ -1,0 +1,54 @@
+// Trackers that are cut into spans, by the length of their longest free run, then by how full they
+// are: a span is taken where it just fits, from the fullest such tracker, so that empty ones stay
+// empty and can go back (the order of Hunter et al., "Beyond malloc efficiency to fleet efficiency").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "pages/tracker.h"
+
+namespace granary {
+
+class SpanLists {
+ public:
+  void Insert(Tracker* t) {
+    t->longest = static_cast<uint16_t>(t->LongestFree());
+    t->list = static_cast<uint16_t>(ListOf(*t));
+    lists_[t->list].Push(t);
+    SetBits(nonempty_, t->list, 1);
+  }
+
+  void Remove(Tracker* t) {
+    lists_[t->list].Remove(t);
+    if (lists_[t->list].first() == nullptr) ClearBits(nonempty_, t->list, 1);
+  }
+
+  // A tracker with a free run of at least `granules`; nullptr if there is none.
+  Tracker* Find(size_t granules) const {
+    const size_t list = FindBit(nonempty_, granules * kFills, kLists, true);
+    return list < kLists ? lists_[list].first() : nullptr;
+  }
+
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    for (const TrackerList& list : lists_) {
+      for (Tracker* t = list.first(); t != nullptr; t = t->next) visit(t);
+    }
+  }
+
+ private:
+  static constexpr size_t kFills = 4;
+  static constexpr size_t kLists = (Tracker::kGranules + 1) * kFills;
+
+  static size_t ListOf(const Tracker& t) {
+    const size_t emptiness = (Tracker::kGranules - t.used_count) * kFills / (Tracker::kGranules + 1);
+    return t.longest * kFills + emptiness;
+  }
+
+  TrackerList lists_[kLists];
+  uint64_t nonempty_[DivideUp(kLists, 64)] = {};
+};
+
+}  // namespace granary

@@ -1,0 +1,113 @@
+// One 2 MiB stretch of address space: which granules are in use, which free ones still hold pages
+// ("dirty"), and the length of its longest free run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/units.h"
+
+namespace granary {
+
+struct Tracker {
+  enum class State : uint8_t {
+    kFree,       // no granule in use; part of a run of free trackers
+    kSpans,      // cut into spans of granules
+    kLargeHead,  // begins a block of whole trackers
+    kLargeBody,  // continues one
+  };
+  static constexpr size_t kGranules = kGranulesPerTracker;
+  static constexpr size_t kWords = DivideUp(kGranules, 64);
+
+  char* base = nullptr;
+  Tracker* next = nullptr;  // in a list of the page heap, by state
+  Tracker* prev = nullptr;
+  uint64_t used[kWords] = {};
+  uint64_t dirty[kWords] = {};  // a subset of the granules not used
+  uint16_t used_count = 0;
+  uint16_t dirty_count = 0;
+  uint16_t longest = 0;  // granules in the longest free run, while in a list of spans
+  uint16_t list = 0;     // which list of spans
+  State state = State::kFree;
+  bool huge_allowed = false;  // the kernel may back it with one page on touch
+  uint32_t trackers = 0;      // of the run (kFree, its first and last) or block (kLargeHead)
+  size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
+
+  void Use(size_t first, size_t count) {
+    SetBits(used, first, count);
+    used_count = static_cast<uint16_t>(used_count + count);
+  }
+
+  // Returns how many dirty granules were taken into use.
+  size_t UseDirty(size_t first, size_t count) {
+    const size_t taken = CountBits(dirty, first, count);
+    ClearBits(dirty, first, count);
+    dirty_count = static_cast<uint16_t>(dirty_count - taken);
+    Use(first, count);
+    return taken;
+  }
+
+  void Unuse(size_t first, size_t count) {
+    ClearBits(used, first, count);
+    used_count = static_cast<uint16_t>(used_count - count);
+  }
+
+  void MarkDirty(size_t first, size_t count) {
+    const size_t before = CountBits(dirty, first, count);
+    SetBits(dirty, first, count);
+    dirty_count = static_cast<uint16_t>(dirty_count + count - before);
+  }
+
+  size_t LongestFree() const {
+    size_t best = 0;
+    for (BitRun run = NextRun(used, 0, kGranules, false); run.count > 0;
+         run = NextRun(used, run.first + run.count, kGranules, false)) {
+      if (run.count > best) best = run.count;
+    }
+    return best;
+  }
+
+  // The smallest free run of at least `count` granules, the lowest of equals.
+  BitRun BestFit(size_t count) const {
+    BitRun best{0, kGranules + 1};
+    for (BitRun run = NextRun(used, 0, kGranules, false); run.count > 0;
+         run = NextRun(used, run.first + run.count, kGranules, false)) {
+      if (run.count >= count && run.count < best.count) best = run;
+    }
+    return best.count <= kGranules ? best : BitRun{};
+  }
+
+  char* Address(size_t granule) const { return base + granule * kGranule; }
+
+  void Verify() const {
+    GRANARY_CHECK(CountBits(used, 0, kGranules) == used_count);
+    GRANARY_CHECK(CountBits(dirty, 0, kGranules) == dirty_count);
+    for (size_t w = 0; w < kWords; ++w) GRANARY_CHECK((used[w] & dirty[w]) == 0);
+  }
+};
+
+// A list that does not own its trackers.
+class TrackerList {
+ public:
+  Tracker* first() const { return first_; }
+
+  void Push(Tracker* t) {
+    t->prev = nullptr;
+    t->next = first_;
+    if (first_ != nullptr) first_->prev = t;
+    first_ = t;
+  }
+
+  void Remove(Tracker* t) {
+    (t->prev != nullptr ? t->prev->next : first_) = t->next;
+    if (t->next != nullptr) t->next->prev = t->prev;
+    t->next = t->prev = nullptr;
+  }
+
+ private:
+  Tracker* first_ = nullptr;
+};
+
+}  // namespace granary

@@ -1,0 +1,165 @@
+// The size classes: which sizes exist, which class serves a request, how a slab of it is cut.
+//
+// 8 bytes, then 16-byte steps to 512 and 32-byte steps to 1024 (where most objects of servers
+// live), 8 steps per doubling to 32 KiB ("small", cut from slabs), then 8 per doubling but never
+// finer than a granule to 1 MiB ("medium", a span of granules each). Larger blocks have no class.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bits.h"
+#include "base/units.h"
+
+namespace granary {
+
+using SizeClass = uint32_t;
+
+inline constexpr size_t kMaxSmall = 32 * kKiB;
+inline constexpr size_t kMaxMedium = kMiB;
+inline constexpr size_t kMaxClasses = 128;
+inline constexpr SizeClass kNoClass = 0;  // large, foreign or null: the slow path decides
+
+namespace internal_sizes {
+
+constexpr size_t NextSize(size_t size) {
+  if (size == 0) return 8;
+  if (size == 8) return 16;
+  if (size < 512) return size + 16;
+  if (size < 1024) return size + 32;
+  const size_t step = std::bit_floor(size) / 8;
+  return size < kMaxSmall ? size + step : RoundDown(size, kGranule) + (step > kGranule ? step : kGranule);
+}
+
+constexpr size_t CountClasses() {
+  size_t count = 1;
+  for (size_t size = NextSize(0); size <= kMaxMedium; size = NextSize(size)) ++count;
+  return count;
+}
+
+consteval auto MakeSizes() {
+  std::array<uint32_t, CountClasses()> sizes{};
+  for (size_t c = 1, size = 0; c < sizes.size(); ++c) {
+    size = NextSize(size);
+    sizes[c] = static_cast<uint32_t>(size);
+  }
+  return sizes;
+}
+
+}  // namespace internal_sizes
+
+inline constexpr auto kClassSize = internal_sizes::MakeSizes();
+inline constexpr size_t kNumClasses = kClassSize.size();
+
+namespace internal_sizes {
+
+consteval SizeClass CountSmall() {
+  SizeClass c = 1;
+  while (kClassSize[c] <= kMaxSmall) ++c;
+  return c;
+}
+
+// One row a step: class of the smallest size >= step * grain.
+template <size_t kGrain, size_t kMax>
+consteval auto MakeLookup() {
+  std::array<uint8_t, kMax / kGrain + 1> rows{};
+  SizeClass c = 1;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    while (kClassSize[c] < row * kGrain) ++c;
+    rows[row] = static_cast<uint8_t>(c);
+  }
+  return rows;
+}
+
+}  // namespace internal_sizes
+
+inline constexpr SizeClass kNumSmall = internal_sizes::CountSmall();  // classes [1, kNumSmall)
+
+constexpr bool IsSmall(SizeClass c) { return c < kNumSmall; }
+
+inline constexpr size_t kFineLimit = 1024;  // requests up to here: one row of the lookup each 8 bytes
+inline constexpr size_t kFineGrain = 8;
+inline constexpr size_t kCoarseGrain = 128;
+
+inline constexpr auto kFineLookup = internal_sizes::MakeLookup<kFineGrain, kFineLimit>();
+inline constexpr auto kCoarseLookup = internal_sizes::MakeLookup<kCoarseGrain, kMaxSmall>();
+inline constexpr auto kMediumLookup = internal_sizes::MakeLookup<kGranule, kMaxMedium>();
+
+// The class that serves `size` bytes; kNoClass above kMaxMedium.
+constexpr SizeClass ClassOf(size_t size) {
+  if (size <= kFineLimit) return kFineLookup[(size + kFineGrain - 1) / kFineGrain];
+  if (size <= kMaxSmall) return kCoarseLookup[(size + kCoarseGrain - 1) / kCoarseGrain];
+  if (size <= kMaxMedium) return kMediumLookup[(size + kGranule - 1) / kGranule];
+  return kNoClass;
+}
+
+// How a slab of a small class is cut.
+struct SlabShape {
+  uint32_t bytes = 0;
+  uint32_t objects = 0;
+  uint64_t inverse = 0;  // offset * inverse >> 32 == offset / size for every offset in the slab
+};
+
+namespace internal_sizes {
+
+constexpr size_t SlabBytes(size_t size) {
+  if (size <= 16) return kGranule > size * 2048 ? kGranule : size * 2048;
+  if (size <= 4 * kKiB) return 64 * kKiB;
+  return size <= 16 * kKiB ? 128 * kKiB : 256 * kKiB;
+}
+
+consteval auto MakeShapes() {
+  std::array<SlabShape, kNumSmall> shapes{};
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    const size_t size = kClassSize[c];
+    const size_t bytes = SlabBytes(size);
+    shapes[c] = {static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes / size),
+                 ((uint64_t{1} << 32) + size - 1) / size};
+  }
+  return shapes;
+}
+
+}  // namespace internal_sizes
+
+inline constexpr auto kSlabShape = internal_sizes::MakeShapes();
+
+// The index of the object that holds the byte at `offset` of a slab of class c.
+constexpr size_t ObjectAt(SizeClass c, size_t offset) {
+  return (offset * kSlabShape[c].inverse) >> 32;
+}
+
+// The smallest class whose objects are all aligned to `alignment` (a power of two up to a
+// granule) and hold `size` bytes; kNoClass if there is none.
+constexpr SizeClass AlignedClassOf(size_t size, size_t alignment) {
+  for (SizeClass c = ClassOf(size); c != kNoClass && c < kNumClasses; ++c) {
+    if (kClassSize[c] % alignment == 0) return c;
+  }
+  return kNoClass;
+}
+
+namespace internal_sizes {
+
+template <class Holds>
+consteval bool ForEachPair(SizeClass from, Holds holds) {
+  for (SizeClass c = from; c < kNumClasses; ++c) {
+    if (!holds(kClassSize[c - 1], kClassSize[c])) return false;
+  }
+  return true;
+}
+
+static_assert(kNumClasses <= kMaxClasses, "the headers of one cache fill at most 1 KiB");
+static_assert(kClassSize[kNumSmall - 1] == kMaxSmall && kClassSize.back() == kMaxMedium);
+static_assert(ForEachPair(3, [](size_t, size_t size) { return size % 16 == 0; }),
+              "from 9 bytes up every object is aligned to 16");
+static_assert(ForEachPair(11, [](size_t prev, size_t size) { return (size - prev - 1) * 8 <= size ||
+                                                                     size > kMaxSmall; }),
+              "past 144 bytes no small request wastes more than an eighth");
+static_assert(ForEachPair(kNumSmall, [](size_t, size_t size) { return size % kGranule == 0; }));
+static_assert(ForEachPair(kNumSmall + 8, [](size_t prev, size_t size) { return (size - prev) * 8 <= size ||
+                                                                               size - prev == kGranule; }));
+static_assert(ClassOf(0) == 1 && ClassOf(8) == 1 && ClassOf(9) == 2 && kClassSize[ClassOf(17)] == 32);
+
+}  // namespace internal_sizes
+
+}  // namespace granary
