@@ -6,6 +6,12 @@ lib=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+for file in libgranary.so granary.o; do
+  [ -e "$lib/$file" ] || {
+    echo "smoke_musl.sh: $lib/$file is missing; build it with make musl" >&2
+    exit 1
+  }
+done
 compile=(musl-gcc -O2 -fno-builtin -Icore/include core/test/smoke/smoke.c)
 
 "${compile[@]}" -o "$work/plain"

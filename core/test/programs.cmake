@@ -57,7 +57,7 @@ foreach(folder conform process storm)
       list(APPEND tests ${folder}.${name}.static)
     endif()
     set_tests_properties(${tests} PROPERTIES
-      TIMEOUT 180 SKIP_RETURN_CODE 77 PROCESSORS ${processors_${folder}})
+      TIMEOUT 90 SKIP_RETURN_CODE 77 PROCESSORS ${processors_${folder}})
   endforeach()
 endforeach()
 if(CMAKE_CROSSCOMPILING)
