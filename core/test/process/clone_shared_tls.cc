@@ -2,8 +2,8 @@
 // the child has no registration of its own with the kernel, yet it may allocate and free.
 #include <sched.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
+#include "../child.h"
 #include "churn.h"
 
 namespace {
@@ -38,9 +38,7 @@ int main() {
     FillPattern(block, 5000, 6);
     const int child = clone(BeTheChild, stack + kStack, CLONE_VM | CLONE_VFORK | SIGCHLD, block);
     CHECK(child > 0);
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
+    ExpectCleanChild(child);
     CHECK(PatternHolds(g_from_child, 7000, 7));
     free(g_from_child);
     mine.Steps(200);

@@ -2,9 +2,9 @@
 // several threads and over fork, and closed again while threads that used it are still to end.
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include "../check.h"
+#include "../child.h"
 
 namespace {
 
@@ -79,9 +79,7 @@ void RunChild(bool use) {
     free(malloc(1000));
     _exit(0);
   }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
+  ExpectCleanChild(child);
 }
 
 struct Gate {

@@ -1,12 +1,12 @@
 // main returns while threads allocate: destructors and exit handlers run beside them, and nothing
 // that the threads still use may be gone.
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <string>
 #include <vector>
 
+#include "../child.h"
 #include "churn.h"
 
 namespace {
@@ -52,9 +52,7 @@ void RunOne(int round) {
     execl("/proc/self/exe", "exit_while_allocating", text, static_cast<char*>(nullptr));
     _exit(99);
   }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
+  ExpectCleanChild(child);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // pthread_atfork handlers that allocate and free, registered by the program before and after its
 // first allocation: they run inside fork, next to the heap's own.
 #include <pthread.h>
-#include <sys/wait.h>
 
+#include "../child.h"
 #include "churn.h"
 
 namespace {
@@ -51,9 +51,7 @@ int main() {
       churn.Clear();
       _exit(0);
     }
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
+    ExpectCleanChild(child);
   }
   CHECK(g_prepared == 200);
   CHECK(pthread_join(thread, nullptr) == 0);

@@ -2,10 +2,10 @@
 // free and every structure whole. The child checks what the parent wrote, allocates and frees much,
 // starts threads of its own and forks again.
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <atomic>
 
+#include "../child.h"
 #include "churn.h"
 
 namespace {
@@ -25,12 +25,6 @@ void* AllocateSome(void* seed) {
   Churn<100, 15> churn(reinterpret_cast<uint64_t>(seed));
   churn.Steps(1000);
   return nullptr;
-}
-
-void Wait(pid_t child) {
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
 }
 
 void StartThreadsInTheChild() {
@@ -53,7 +47,7 @@ void StartThreadsInTheChild() {
       own.Steps(1000);
       _exit(0);
     }
-    Wait(grandchild);
+    ExpectCleanChild(grandchild);
   }
   inherited.Clear();
   own.Clear();
@@ -75,7 +69,7 @@ int main() {
     CHECK(child >= 0);
     if (child == 0) BeTheChild(mine, round);
     mine.Steps(100);
-    Wait(child);
+    ExpectCleanChild(child);
   }
   g_stop = true;
   for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);

@@ -6,11 +6,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <new>
 
-#include "../check.h"
+#include "../child.h"
 
 namespace oom {
 
@@ -157,9 +156,7 @@ inline void RunLimited(int resource, size_t bytes, const char* argument) {
     execl("/proc/self/exe", "limited", argument, static_cast<char*>(nullptr));
     _exit(99);
   }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ExpectCleanChild(child);
 }
 
 }  // namespace oom

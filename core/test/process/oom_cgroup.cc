@@ -3,6 +3,7 @@
 // them.
 #include <sys/stat.h>
 
+#include "../child.h"
 #include "oom.h"
 
 namespace {
@@ -77,9 +78,7 @@ int main() {
     Put("cgroup.procs", text);
     _exit(LiveInside());
   }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
+  const int status = WaitFor(child);
   rmdir(g_group);
-  CHECK(!WIFSIGNALED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  ExpectCleanEnd(status);
 }

@@ -1,7 +1,7 @@
 // Three threads fork at the same time as three others allocate; every child checks and frees what
 // it inherited, allocates on, and starts a thread.
-#include <sys/wait.h>
 
+#include "../child.h"
 #include "storm.h"
 
 namespace {
@@ -38,9 +38,7 @@ void ForkOnce(std::vector<storm::Block>& blocks, uint64_t random) {
     ReleaseAll(blocks);
     _exit(0);
   }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
+  ExpectCleanChild(child);
 }
 
 void AllocateOrFork(size_t index, uint64_t random) {
