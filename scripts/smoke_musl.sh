@@ -12,7 +12,7 @@ for file in libgranary.so granary.o; do
     exit 1
   }
 done
-compile=(musl-gcc -O2 -fno-builtin -Icore/include core/test/smoke/smoke.c)
+compile=(musl-gcc -O2 -fno-builtin core/test/smoke/smoke.c)
 
 "${compile[@]}" -o "$work/plain"
 LD_PRELOAD=$lib/libgranary.so "$work/plain"
