@@ -75,6 +75,7 @@ void RunChild(bool use) {
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    EndIfStuck();
     if (use) UseHeap(77);
     free(malloc(1000));
     _exit(0);

@@ -47,6 +47,7 @@ void RunOne(int round) {
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    EndIfStuck();
     char text[16];
     snprintf(text, sizeof(text), "%d", round);
     execl("/proc/self/exe", "exit_while_allocating", text, static_cast<char*>(nullptr));

@@ -45,6 +45,7 @@ int main() {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
+      EndIfStuck();
       Churn<50, 16> churn(4);
       churn.Steps(200);
       CHECK(PatternHolds(g_kept, 3000, 1));

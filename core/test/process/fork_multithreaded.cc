@@ -36,6 +36,7 @@ void StartThreadsInTheChild() {
 }
 
 [[noreturn]] void BeTheChild(Churn<300, 17>& inherited, int round) {
+  EndIfStuck();
   inherited.Steps(3000);
   Churn<300, 20> own(static_cast<uint64_t>(round));
   own.Steps(3000);

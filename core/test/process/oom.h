@@ -152,6 +152,7 @@ inline void RunLimited(int resource, size_t bytes, const char* argument) {
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    EndIfStuck();
     Limit(resource, bytes);
     execl("/proc/self/exe", "limited", argument, static_cast<char*>(nullptr));
     _exit(99);

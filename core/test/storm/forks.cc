@@ -33,6 +33,7 @@ void ForkOnce(std::vector<storm::Block>& blocks, uint64_t random) {
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    EndIfStuck();
     Churn(blocks, &random, 1000);
     storm::RunThreads(2, random, LiveInTheChild);
     ReleaseAll(blocks);
