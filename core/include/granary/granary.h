@@ -18,12 +18,12 @@ const char* granary_version(void);
  * 0 if no block can be that large. Allocates nothing. */
 size_t granary_good_size(size_t size);
 
-/* Gives all free memory back to the system, now and in this thread, including what the caches of idle
- * CPUs hold. Returns the bytes given back. May take milliseconds for each GiB. */
+/* Gives all free memory back to the system, now and in this thread, including what the caches of
+ * idle CPUs hold. Returns the bytes given back. May take milliseconds for each GiB. */
 size_t granary_release_free_memory(void);
 
-/* Applies options, "name:value,name:value" (docs/reference/options.md). Returns 0, or -1 if a row was
- * wrong; wrong rows are named on stderr and change nothing. */
+/* Applies options, "name:value,name:value" (docs/reference/options.md). Returns 0, or -1 if a row
+ * was wrong; wrong rows are named on stderr and change nothing. */
 int granary_set_options(const char* options);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 
 namespace granary::arch {
 
+// clang-format off
 #define GRANARY_RSEQ_BEGIN                                  \
   ".pushsection __rseq_cs,\"aw\",@progbits\n"               \
   ".balign 32\n"                                            \
@@ -137,5 +138,7 @@ differs:
 #undef GRANARY_RSEQ_HEADER
 #undef GRANARY_RSEQ_END
 #undef GRANARY_RSEQ_INPUTS
+
+// clang-format on
 
 }  // namespace granary::arch

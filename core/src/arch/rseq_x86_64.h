@@ -1,7 +1,7 @@
-// The critical sections of the front on x86-64. Each finds this CPU's cache, works on the slots above
-// or below the cursor and commits with one store to the class's header; a thread that is preempted,
-// migrated or signalled before the commit starts again (linux/rseq.h; Desnoyers, "Restartable
-// sequences"). The abort handler must follow the signature given at registration.
+// The critical sections of the front on x86-64. Each finds this CPU's cache, works on the slots
+// above or below the cursor and commits with one store to the class's header; a thread that is
+// preempted, migrated or signalled before the commit starts again (linux/rseq.h; Desnoyers,
+// "Restartable sequences"). The abort handler must follow the signature given at registration.
 //
 // A cursor counts words from the cache's second: the slot below it is word `cursor`, the one at it
 // word `cursor + 1`. A zero in either stops: empty there, full here.
@@ -13,6 +13,7 @@
 
 namespace granary::arch {
 
+// clang-format off
 #define GRANARY_RSEQ_BEGIN                                  \
   ".pushsection __rseq_cs,\"aw\",@progbits\n"               \
   ".balign 32\n"                                            \
@@ -146,5 +147,7 @@ differs:
 #undef GRANARY_RSEQ_BEGIN
 #undef GRANARY_RSEQ_END
 #undef GRANARY_RSEQ_INPUTS
+
+// clang-format on
 
 }  // namespace granary::arch

@@ -1,5 +1,5 @@
-// What was never needed during a whole window of time: the lowest level a stock fell to. That much can
-// go back one layer down; the rest is in use by turns and worth keeping.
+// What was never needed during a whole window of time: the lowest level a stock fell to. That much
+// can go back one layer down; the rest is in use by turns and worth keeping.
 #pragma once
 
 #include <cstddef>

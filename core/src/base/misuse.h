@@ -6,18 +6,18 @@
 namespace granary {
 
 enum class Misuse {
-  kForeign,    // "<verb> of an address that Granary did not allocate: <p>; ..."
-  kUnaligned,  // "<verb> of an unaligned address: <p> is inside an object of <n> bytes, ..."
-  kDoubleFree, // "double free of an object of <n> bytes at <p>; ..."
-  kWrongSize,  // "sized free of <m> bytes at <p>, the wrong size: ..."
+  kForeign,     // "<verb> of an address that Granary did not allocate: <p>; ..."
+  kUnaligned,   // "<verb> of an unaligned address: <p> is inside an object of <n> bytes, ..."
+  kDoubleFree,  // "double free of an object of <n> bytes at <p>; ..."
+  kWrongSize,   // "sized free of <m> bytes at <p>, the wrong size: ..."
 };
 
 struct MisuseReport {
   Misuse what;
   const char* verb = "free";  // the call that was made
   const void* p = nullptr;
-  size_t size = 0;       // of the object, in bytes, where known
-  size_t given = 0;      // the size that the caller passed
+  size_t size = 0;   // of the object, in bytes, where known
+  size_t given = 0;  // the size that the caller passed
 };
 
 // Prints "granary: " and the sentence to stderr and aborts. Allocates nothing.

@@ -1,5 +1,6 @@
-// The slabs of one small class: a partly used one is found by how full it is, fullest first, so that
-// the emptier ones drain and their pages go back. Not thread-safe by itself: Central holds the lock.
+// The slabs of one small class: a partly used one is found by how full it is, fullest first, so
+// that the emptier ones drain and their pages go back. Not thread-safe by itself: Central holds the
+// lock.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Objects by the batch, for all CPUs: small ones cut from slabs, medium ones spans of the page heap.
-// One lock a class. Each returned address is checked here, where its slab is at hand.
+// Objects by the batch, for all CPUs: small ones cut from slabs, medium ones spans of the page
+// heap. One lock a class. Each returned address is checked here, where its slab is at hand.
 #pragma once
 
 #include <atomic>

@@ -20,18 +20,18 @@ struct alignas(kCacheLine) Slab {
     Slab* prev = nullptr;
   };
 
-  Link by_fill;    // in the list of slabs about as full
-  Link in_queue;   // among those whose pages are to be looked at
+  Link by_fill;   // in the list of slabs about as full
+  Link in_queue;  // among those whose pages are to be looked at
   char* base = nullptr;
-  uint64_t clean = 0;   // pages that hold no bytes: never touched, or given back
-  uint64_t idle = 0;    // pages found wholly free when last looked at, and not used since
-  uint16_t free = 0;    // objects
+  uint64_t clean = 0;  // pages that hold no bytes: never touched, or given back
+  uint64_t idle = 0;   // pages found wholly free when last looked at, and not used since
+  uint16_t free = 0;   // objects
   uint16_t objects = 0;
-  uint16_t hint = 0;    // no bit is set in the words below
+  uint16_t hint = 0;  // no bit is set in the words below
   uint8_t size_class = 0;
-  uint8_t list = 0;     // by occupancy
+  uint8_t list = 0;  // by occupancy
   bool queued = false;
-  uint64_t bits[];      // one an object; set = free
+  uint64_t bits[];  // one an object; set = free
 
   static size_t Words(SizeClass c) { return DivideUp(kSlabShape[c].objects, 64); }
   static size_t Bytes(SizeClass c) { return sizeof(Slab) + Words(c) * sizeof(uint64_t); }
@@ -97,7 +97,8 @@ struct alignas(kCacheLine) Slab {
 
   // The pages, neither clean nor shared with an object in use.
   uint64_t FreePages(unsigned page_shift) const {
-    const size_t pages = DivideUp(objects * size_t{kClassSize[size_class]}, size_t{1} << page_shift);
+    const size_t pages =
+        DivideUp(objects * size_t{kClassSize[size_class]}, size_t{1} << page_shift);
     uint64_t result = 0;
     for (size_t p = 0; p < pages; ++p) {
       if ((clean >> p) & 1) continue;
@@ -115,7 +116,7 @@ struct alignas(kCacheLine) Slab {
 };
 
 // Slabs in order, by one of their links; does not own them.
-template <Slab::Link Slab::* kLink>
+template <Slab::Link Slab::*kLink>
 class SlabList {
  public:
   Slab* first() const { return first_; }

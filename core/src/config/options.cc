@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/writer.h"
-#include "os/linux.h"
 
 namespace granary {
 
@@ -24,7 +23,9 @@ namespace {
 struct Text {
   const char* data;
   size_t size;
-  bool Is(const char* other) const { return strlen(other) == size && memcmp(data, other, size) == 0; }
+  bool Is(const char* other) const {
+    return strlen(other) == size && memcmp(data, other, size) == 0;
+  }
 };
 
 void Set(Options& o, size_t row, int64_t value) {
@@ -98,7 +99,7 @@ void ReportUnknown(Text name) {
   Writer w(buffer, sizeof buffer);
   w.Text("granary: there is no option '");
   Plain(w, name).Text("'; the nearest is '").Text(Nearest(name).name).Text("'; it is ignored\n");
-  Linux::WriteError(w.data(), w.size());
+  Warn(w.data(), w.size());
 }
 
 void ReportValue(const OptionInfo& info, Text value) {
@@ -113,14 +114,15 @@ void ReportValue(const OptionInfo& info, Text value) {
     Signed(w, info.highest);
   }
   w.Text("; it stays as it is\n");
-  Linux::WriteError(w.data(), w.size());
+  Warn(w.data(), w.size());
 }
 
 bool ApplyRow(Options& o, Text name, Text value) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     if (!name.Is(kOptions[i].name)) continue;
     int64_t number;
-    if (!ParseValue(value, &number) || number < kOptions[i].lowest || number > kOptions[i].highest) {
+    if (!ParseValue(value, &number) || number < kOptions[i].lowest ||
+        number > kOptions[i].highest) {
       ReportValue(kOptions[i], value);
       return false;
     }

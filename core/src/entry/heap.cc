@@ -93,18 +93,20 @@ void Heap::FreeSized(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
   const SizeClass c = page_map.ClassAt(p);
   const size_t usable = UsableSize(p, "sized free");
-  const bool fits = c == kNoClass ? size <= usable
-                                  : c == (alignment <= 16 ? ClassOf(size) : AlignedClassOf(size, alignment));
-  if (!fits) Die(MisuseReport{Misuse::kWrongSize, "sized free", p, usable, size});
+  if (GoodSize(size, alignment) != usable)
+    Die(MisuseReport{Misuse::kWrongSize, "sized free", p, usable, size});
   if (c == kNoClass || !arch::Push(c, p)) Free(p);
 }
 
 void Heap::DieOf(const void* p, const char* verb) noexcept {
   using Place = PageHeap<Linux>::Place;
   switch (pages_.PlaceOf(p)) {
-    case Place::kOutside: Die(MisuseReport{Misuse::kForeign, verb, p, 0, 0});
-    case Place::kInside: Die(MisuseReport{Misuse::kUnaligned, verb, p, 0, 0});
-    case Place::kFree: Die(MisuseReport{Misuse::kDoubleFree, verb, p, 0, 0});
+    case Place::kOutside:
+      Die(MisuseReport{Misuse::kForeign, verb, p, 0, 0});
+    case Place::kInside:
+      Die(MisuseReport{Misuse::kUnaligned, verb, p, 0, 0});
+    case Place::kFree:
+      Die(MisuseReport{Misuse::kDoubleFree, verb, p, 0, 0});
   }
   __builtin_unreachable();
 }
@@ -119,11 +121,9 @@ size_t Heap::UsableSize(const void* p, const char* verb) noexcept {
 
 size_t Heap::GoodSize(size_t size, size_t alignment) noexcept {
   EnsureInit();
-  SizeClass c = kNoClass;
-  if (alignment <= kGranule) c = alignment <= 16 ? ClassOf(size) : AlignedClassOf(size, alignment);
-  if (c != kNoClass && alignment == 16 && kClassSize[c] < 16) c = ClassOf(16);
+  const SizeClass c = alignment <= kGranule ? AlignedClassOf(size, alignment) : kNoClass;
   if (c != kNoClass) return kClassSize[c];
-  return size > kMaxRequest - kTrackerBytes ? 0 : RoundUp(size, pages_.OsPage());
+  return size > kMaxRequest - kTrackerBytes ? 0 : RoundUp(size == 0 ? 1 : size, pages_.OsPage());
 }
 
 // A block that grows again and again is worth address space of its own: from here on its pages stay
@@ -137,7 +137,9 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
   if (c == kNoClass) return ReallocateLarge(p, old_size, size);
   if (ClassOf(size) == c) return p;
   if (size > old_size && size >= kGrowsInPlaceFrom) {
-    void* const q = AllocateLarge(size, kTrackerBytes, size * 2 > 4 * kMiB ? size * 2 : 4 * kMiB, false);
+    const size_t good = GoodSize(size, 1);
+    const size_t reserve = good * 2 > 4 * kMiB ? good * 2 : 4 * kMiB;
+    void* const q = good == 0 ? nullptr : AllocateLarge(good, kTrackerBytes, reserve, false);
     if (q == nullptr) return nullptr;
     __builtin_memcpy(q, p, old_size);
     Free(p);
@@ -159,14 +161,15 @@ void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
 
 void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
   if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
-  if (size > kMaxRequest) {
+  const size_t good = GoodSize(size, 1);
+  if (good == 0) {
     errno = ENOMEM;
     return nullptr;
   }
-  if (RoundUp(size, pages_.OsPage()) == old_size || pages_.ResizeLarge(p, size)) return p;
-  void* const q = AllocateLarge(size, kTrackerBytes, size * 2, false);
+  if (good == old_size || pages_.ResizeLarge(p, good)) return p;
+  void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
-  if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, size < old_size ? size : old_size);
+  if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, good < old_size ? good : old_size);
   pages_.FreeLarge(p);
   return q;
 }

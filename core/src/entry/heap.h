@@ -22,7 +22,8 @@ class Heap {
  public:
   constexpr Heap() = default;
 
-  // The slow halves of malloc and free: no cache could serve the request. They set errno as C wants.
+  // The slow halves of malloc and free: no cache could serve the request. They set errno as C
+  // wants.
   void* Allocate(size_t size) noexcept;
   void* AllocateZeroed(size_t size) noexcept;
   // `alignment` is a power of two.

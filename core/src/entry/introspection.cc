@@ -31,8 +31,12 @@ Info FillInfo() {
 
 extern "C" {
 
+#if defined(__GLIBC__)
 GRANARY_EXPORT struct mallinfo mallinfo(void) noexcept { return FillInfo<struct mallinfo, int>(); }
-GRANARY_EXPORT struct mallinfo2 mallinfo2(void) noexcept { return FillInfo<struct mallinfo2, size_t>(); }
+GRANARY_EXPORT struct mallinfo2 mallinfo2(void) noexcept {
+  return FillInfo<struct mallinfo2, size_t>();
+}
+#endif
 
 // glibc's parameters have no counterpart here; all are accepted.
 GRANARY_EXPORT int mallopt(int, int) noexcept { return 1; }

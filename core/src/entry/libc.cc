@@ -24,7 +24,8 @@ size_t Page() {
   return heap.pages().OsPage();
 }
 
-// free must not change errno; our own system calls do not, but pthread functions of a first use may.
+// free must not change errno; our own system calls do not, but pthread functions of a first use
+// may.
 GRANARY_NOINLINE void FreeSlow(void* p) {
   const int error = errno;
   heap.Free(p);
@@ -128,7 +129,9 @@ GRANARY_EXPORT void free_aligned_sized(void* p, size_t alignment, size_t size) n
 // glibc's own names for the family, which some programs call to get past an interposed malloc.
 GRANARY_EXPORT void* __libc_malloc(size_t size) noexcept { return malloc(size); }
 GRANARY_EXPORT void __libc_free(void* p) noexcept { free(p); }
-GRANARY_EXPORT void* __libc_calloc(size_t count, size_t size) noexcept { return calloc(count, size); }
+GRANARY_EXPORT void* __libc_calloc(size_t count, size_t size) noexcept {
+  return calloc(count, size);
+}
 GRANARY_EXPORT void* __libc_realloc(void* p, size_t size) noexcept { return realloc(p, size); }
 GRANARY_EXPORT void* __libc_memalign(size_t alignment, size_t size) noexcept {
   return memalign(alignment, size);

@@ -16,14 +16,18 @@ void Describe(Writer& w, const MisuseReport& r) {
       return;
     case Misuse::kUnaligned:
       w.Text(r.verb).Text(" of an unaligned address: ").Hex(AddressOf(r.p)).Text(" lies inside a");
-      if (r.size > 0) w.Text("n object of ").Number(r.size).Text(" bytes");
-      else w.Text(" larger block");
+      if (r.size > 0)
+        w.Text("n object of ").Number(r.size).Text(" bytes");
+      else
+        w.Text(" larger block");
       w.Text("; pass the address where it begins");
       return;
     case Misuse::kDoubleFree:
       w.Text("double free of ");
-      if (r.size > 0) w.Text("an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
-      else w.Text("the block at ").Hex(AddressOf(r.p));
+      if (r.size > 0)
+        w.Text("an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
+      else
+        w.Text("the block at ").Hex(AddressOf(r.p));
       w.Text(" (seen by ").Text(r.verb).Text("); it had been freed before");
       return;
     case Misuse::kWrongSize:
@@ -40,6 +44,8 @@ void Describe(Writer& w, const MisuseReport& r) {
 }
 
 }  // namespace
+
+void Warn(const char* text, size_t bytes) noexcept { Linux::WriteError(text, bytes); }
 
 void Die(const char* sentence) noexcept {
   char buffer[512];

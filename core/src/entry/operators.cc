@@ -1,5 +1,5 @@
-// The twenty operators new and delete. The library does not depend on libstdc++: whoever calls a form
-// that throws has it loaded, so what throwing needs is referred to weakly.
+// The twenty operators new and delete. The library does not depend on libstdc++: whoever calls a
+// form that throws has it loaded, so what throwing needs is referred to weakly.
 
 #include <cstddef>
 #include <new>
@@ -99,7 +99,9 @@ GRANARY_EXPORT void operator delete[](void* p, size_t n) noexcept { DeleteSized(
 GRANARY_EXPORT void operator delete(void* p, align_val_t) noexcept { Delete(p); }
 GRANARY_EXPORT void operator delete[](void* p, align_val_t) noexcept { Delete(p); }
 GRANARY_EXPORT void operator delete(void* p, align_val_t, const nothrow_t&) noexcept { Delete(p); }
-GRANARY_EXPORT void operator delete[](void* p, align_val_t, const nothrow_t&) noexcept { Delete(p); }
+GRANARY_EXPORT void operator delete[](void* p, align_val_t, const nothrow_t&) noexcept {
+  Delete(p);
+}
 GRANARY_EXPORT void operator delete(void* p, size_t n, align_val_t a) noexcept {
   DeleteSizedSlow(p, n, Bytes(a));
 }

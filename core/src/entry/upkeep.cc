@@ -11,11 +11,11 @@
 namespace granary {
 namespace {
 
-constexpr size_t kHelperFrom = 8 * kMiB;     // heaps smaller than this need no thread
-constexpr size_t kLeastDirty = 16 * kMiB;    // what may stay dirty without a helper, at any size
-constexpr size_t kStepBytes = 512 * kKiB;    // given back in one step on a slow path
-constexpr uint32_t kPollsPerLook = 64;       // slow paths between two looks at the clock
-constexpr uint32_t kQuietWindows = 20;       // windows without work before the helper sleeps
+constexpr size_t kHelperFrom = 8 * kMiB;   // heaps smaller than this need no thread
+constexpr size_t kLeastDirty = 16 * kMiB;  // what may stay dirty without a helper, at any size
+constexpr size_t kStepBytes = 512 * kKiB;  // given back in one step on a slow path
+constexpr uint32_t kPollsPerLook = 64;     // slow paths between two looks at the clock
+constexpr uint32_t kQuietWindows = 20;     // windows without work before the helper sleeps
 constexpr uint32_t kSteps = kNumSmall + 1;
 
 uint64_t WindowMillis() {

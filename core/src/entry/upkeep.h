@@ -1,5 +1,5 @@
-// When the layers give idle memory down and back: at the end of each window of half a decay time, by
-// a helper thread in large processes with several threads, else in small steps on slow paths.
+// When the layers give idle memory down and back: at the end of each window of half a decay time,
+// by a helper thread in large processes with several threads, else in small steps on slow paths.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,10 @@ class Upkeep {
  public:
   // On every slow path, with no lock held.
   void Poll() noexcept {
-    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) PollWithoutHelper();
-    else if (asleep_.load(std::memory_order_relaxed)) WakeHelper();
+    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning)
+      PollWithoutHelper();
+    else if (asleep_.load(std::memory_order_relaxed))
+      WakeHelper();
   }
 
   void AfterLargeFree(size_t bytes) noexcept;

@@ -1,6 +1,6 @@
-// One cache and what is known about it besides its words: how many slots each class may use, and what
-// it looked like when last inspected. Capacity changes under `lock`; the words change by the sequences
-// of arch/rseq.h, or exclusively while the cache is stopped.
+// One cache and what is known about it besides its words: how many slots each class may use, and
+// what it looked like when last inspected. Capacity changes under `lock`; the words change by the
+// sequences of arch/rseq.h, or exclusively while the cache is stopped.
 #pragma once
 
 #include <atomic>
@@ -52,10 +52,17 @@ struct Cache {
   void Revoke(SizeClass c) {
     const size_t floor = Floor(c);
     for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) words[at] = 0;
+    if (IsLong(c)) Wall(c);
     words[c] = (words[c] & ~kCursorMask) | kCacheLayout.short_floor[c];
     granted.fetch_sub(capacity[c] * size_t{kClassSize[c]}, std::memory_order_relaxed);
     capacity[c] = 0;
     missed[c] = overflowed[c] = false;
+  }
+
+  // Makes the slots of c's short region, which it has left for the long one, unusable.
+  void Wall(SizeClass c) {
+    const size_t floor = kCacheLayout.short_floor[c];
+    for (size_t at = floor + 1; at <= floor + ShortCapacity(c); ++at) words[at] = 0;
   }
 
   // Gives class c its first slots. The cache is exclusive.
@@ -81,6 +88,7 @@ struct Cache {
       GRANARY_CHECK(words[floor] == 0 && words[floor + capacity[c] + 1] == 0);
       GRANARY_CHECK(cursor >= floor && cursor <= floor + capacity[c]);
       for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) GRANARY_CHECK(words[at] != 0);
+      if (capacity[c] == 0) GRANARY_CHECK(words[floor + 1] == 0);
       bytes += capacity[c] * size_t{kClassSize[c]};
     }
     GRANARY_CHECK(bytes == granted.load());

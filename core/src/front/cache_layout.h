@@ -1,7 +1,7 @@
-// Where the words of a cache lie. First a header a class, then for each class a floor (a zero word),
-// its slots, and the zero word above them, which is the next one's floor. Each class starts in a
-// short region, all of them on two or three pages, and moves to a long one when it is busy. A slot
-// that may take a pointer is never zero: it holds an old pointer or kFiller.
+// Where the words of a cache lie. First a header a class, then for each class a floor (a zero
+// word), its slots, and the zero word above them, which is the next one's floor. Each class starts
+// in a short region, all of them on two or three pages, and moves to a long one when it is busy. A
+// slot that may take a pointer is never zero: it holds an old pointer or kFiller.
 #pragma once
 
 #include <array>

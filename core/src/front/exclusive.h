@@ -1,5 +1,5 @@
-// The operations of arch/rseq.h on a cache that nobody else can use meanwhile: one that is stopped, or
-// held by a lock.
+// The operations of arch/rseq.h on a cache that nobody else can use meanwhile: one that is stopped,
+// or held by a lock.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The caches of the CPUs: what malloc and free touch on nearly every call. The fast path is arch::Pop
-// and arch::Push; this is what happens when they say no.
+// The caches of the CPUs: what malloc and free touch on nearly every call. The fast path is
+// arch::Pop and arch::Push; this is what happens when they say no.
 #pragma once
 
 #include <atomic>

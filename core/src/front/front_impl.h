@@ -52,8 +52,8 @@ bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
                               [&](void* const* objects, size_t n) { depot_.Give(c, objects, n); });
 }
 
-// Up to a batch, capacity follows the misses; beyond it, only a class that both misses and overflows
-// has use for more.
+// Up to a batch, capacity follows the misses; beyond it, only a class that both misses and
+// overflows has use for more.
 template <Os System, class Below>
 void Front<System, Below>::GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept {
   cache->missed[c] = true;
@@ -77,7 +77,8 @@ void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
 template <Os System, class Below>
 void* Front<System, Below>::Allocate(SizeClass c) noexcept {
   CacheOf* const cache = Current();
-  if (cache == nullptr) return Threads::CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
+  if (cache == nullptr)
+    return Threads::CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
   if (void* p = arch::Pop(c); p != nullptr) return p;  // another CPU's, or a cache just made
   GrowAfterMiss(cache, c);
   size_t want = cache->capacity[c];
@@ -157,9 +158,8 @@ size_t Front<System, Below>::CachedObjects(SizeClass c) noexcept {
   size_t count = 0;
   ForEachCache([&](CacheOf& cache) {
     const size_t cursor = cache.Header(c) & kCursorMask;
-    const size_t floor = cursor >= kCacheLayout.long_floor[1] ? kCacheLayout.long_floor[c]
-                                                              : kCacheLayout.short_floor[c];
-    count += cursor - floor;
+    const bool is_long = cursor >= kCacheLayout.long_floor[1];
+    count += cursor - (is_long ? kCacheLayout.long_floor[c] : kCacheLayout.short_floor[c]);
   });
   return count;
 }

@@ -1,5 +1,5 @@
-// When and how a class gets more slots of the current CPU's cache. Nobody stops for it: the new slots
-// lie behind the wall until one store takes the wall away.
+// When and how a class gets more slots of the current CPU's cache. Nobody stops for it: the new
+// slots lie behind the wall until one store takes the wall away.
 #pragma once
 
 #include "front/cache.h"

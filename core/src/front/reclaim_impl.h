@@ -1,5 +1,6 @@
-// Caches from outside: stopped, inspected, drained, resumed. A stopped cache is replaced by the null
-// cache in the table; once the kernel has aborted every sequence in flight, nobody uses its words.
+// Caches from outside: stopped, inspected, drained, resumed. A stopped cache is replaced by the
+// null cache in the table; once the kernel has aborted every sequence in flight, nobody uses its
+// words.
 #pragma once
 
 #include "front/front.h"
@@ -26,6 +27,7 @@ void Front<System, Below>::Resume(size_t index) noexcept {
 
 template <Os System, class Below>
 bool Front<System, Below>::StopAll() noexcept {
+  create_.Lock();  // or a cache made from here on would not be stopped
   const size_t end = caches_end_.load(std::memory_order_acquire);
   for (size_t i = 0; i < end; ++i) {
     if (Stop(i)) caches_[i].load(std::memory_order_relaxed)->lock.Lock();
@@ -37,6 +39,7 @@ template <Os System, class Below>
 void Front<System, Below>::ResumeAll() noexcept {
   const size_t end = caches_end_.load(std::memory_order_acquire);
   for (size_t i = 0; i < end; ++i) Resume(i);
+  create_.Unlock();
 }
 
 // The bytes in classes that nobody used since the last look; remembers the headers for the next.
@@ -116,7 +119,6 @@ void Front<System, Below>::Flush() noexcept {
 
 template <Os System, class Below>
 void Front<System, Below>::ResetLocks() noexcept {
-  create_.Reset();
   for (Shared& shared : shared_) shared.mutex.Reset();
 }
 

@@ -19,7 +19,8 @@ namespace granary {
 namespace {
 
 RestartArea* KernelArea() {
-  return reinterpret_cast<RestartArea*>(static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset);
+  return reinterpret_cast<RestartArea*>(static_cast<char*>(__builtin_thread_pointer()) +
+                                        __rseq_offset);
 }
 
 uintptr_t RelativeToAnchor(RestartArea* area) {
@@ -91,7 +92,8 @@ void Threads::ForgetOthers(void (*callback)(size_t index)) noexcept {
   seen_.store(1, std::memory_order_relaxed);
   for (size_t i = 0; i < slots_; ++i) {
     Slot& slot = slot_[i];
-    if (!slot.taken.load(std::memory_order_relaxed) || RelativeToAnchor(&slot.area) == thread_area) {
+    if (!slot.taken.load(std::memory_order_relaxed) ||
+        RelativeToAnchor(&slot.area) == thread_area) {
       continue;
     }
     callback(kMaxCpus + i);

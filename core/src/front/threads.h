@@ -1,6 +1,7 @@
 // How the calling thread finds its cache. Where the C library has registered restartable sequences
 // (glibc 2.35 on), by the kernel's concurrency id, or by the CPU number on kernels before 6.3; else
-// each of the first threads owns a cache, through an area of the kernel's shape that is all its own.
+// each of the first threads owns a cache, through an area of the kernel's shape that is all its
+// own.
 #pragma once
 
 #include <atomic>

@@ -151,11 +151,8 @@ size_t Linux::CpuLimit() noexcept {
 }
 
 bool Linux::AbortRestartables() noexcept {
-  static std::atomic<bool> registered{false};
-  if (!registered.load(std::memory_order_relaxed)) {
-    Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
-    registered.store(true, std::memory_order_relaxed);
-  }
+  if (!Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ))) return true;
+  Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
   return !Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ));
 }
 
@@ -176,9 +173,7 @@ void Linux::WriteError(const char* text, size_t bytes) noexcept {
   Call(SYS_write, 2, Bits(text), static_cast<long>(bytes));
 }
 
-void Linux::Abort() noexcept {
-  abort();
-}
+void Linux::Abort() noexcept { abort(); }
 
 bool Linux::RegisteredForRestart(void* area) noexcept {
   constexpr long kBytes = 32;

@@ -38,6 +38,8 @@ void PageHeap<System>::UnuseBlock(Tracker* head, size_t from, size_t to, bool di
 template <Os System>
 Memory PageHeap<System>::AllocateLarge(size_t bytes, size_t alignment, size_t reserve) noexcept {
   if (bytes > kMaxRequest - kTrackerBytes || alignment > kMaxRequest / 2) return {};
+  if (bytes == 0) bytes = 1;
+  if (reserve < bytes) reserve = bytes;
   mutex_.Lock();
   const Memory memory = LayBlock(bytes, alignment, reserve);
   mutex_.Unlock();

@@ -1,6 +1,6 @@
 // Memory for Granary's own structures, apart from the user's: bumped from chunks, kept in lists by
-// size when given back. Nothing here is ever returned to the system; the caller holds a lock or not,
-// the pool has its own.
+// size when given back. Nothing here is ever returned to the system; the caller holds a lock or
+// not, the pool has its own.
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,19 @@ class Metadata {
     return p;
   }
 
+  // Makes sure that `bytes` more can be had even when the system refuses; false if it does now.
+  bool Reserve(size_t bytes) noexcept {
+    Locked hold(mutex_);
+    while (left_ + spare_bytes_ < bytes) {
+      Spare* const spare = static_cast<Spare*>(MapChunk(kChunk));
+      if (spare == nullptr) return false;
+      spare->next = spare_;
+      spare_ = spare;
+      spare_bytes_ += kChunk;
+    }
+    return true;
+  }
+
   // Only for sizes up to kMaxRecycled.
   void Free(void* p, size_t bytes) noexcept {
     Locked hold(mutex_);
@@ -48,6 +61,9 @@ class Metadata {
   struct Node {
     Node* next;
   };
+  struct Spare {
+    Spare* next;
+  };
   static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
   static constexpr size_t kChunk = kMiB;
 
@@ -58,10 +74,20 @@ class Metadata {
     return node;
   }
 
+  static void* MapChunk(size_t bytes) noexcept { return System::Map(bytes, 64 * kKiB, nullptr); }
+
   bool Refill(size_t bytes) noexcept {
-    const size_t chunk = bytes > kChunk / 4 ? RoundUp(bytes, 64 * kKiB) : kChunk;
-    void* p = System::Map(chunk, 64 * kKiB, nullptr);
-    if (p == nullptr) return false;
+    void* p = spare_;
+    size_t chunk = kChunk;
+    if (p != nullptr && bytes <= kChunk) {
+      spare_ = spare_->next;
+      spare_bytes_ -= kChunk;
+      __builtin_memset(p, 0, sizeof(Spare));
+    } else {
+      if (bytes > kChunk / 4) chunk = RoundUp(bytes, 64 * kKiB);
+      p = MapChunk(chunk);
+      if (p == nullptr) return false;
+    }
     mapped_.fetch_add(chunk, std::memory_order_relaxed);
     next_ = static_cast<char*>(p);
     left_ = chunk;
@@ -71,6 +97,8 @@ class Metadata {
   Mutex<System> mutex_;
   char* next_ = nullptr;
   size_t left_ = 0;
+  Spare* spare_ = nullptr;
+  size_t spare_bytes_ = 0;
   Node* free_[kRows] = {};
   std::atomic<size_t> mapped_{0};
 };

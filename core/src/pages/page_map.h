@@ -1,7 +1,7 @@
 // Address to owner, without a lock: for each granule the class of the objects in it (one byte), the
-// slab they were cut from, and for each 2 MiB its tracker. Two levels: a root of 4 GiB steps in zeroed
-// memory, leaves mapped as the heap spreads. A root row that is still zero leads to `no_leaf`, where
-// every granule has no class, so that any address at all can be looked up.
+// slab they were cut from, and for each 2 MiB its tracker. Two levels: a root of 4 GiB steps in
+// zeroed memory, leaves mapped as the heap spreads. A root row that is still zero leads to
+// `no_leaf`, where every granule has no class, so that any address at all can be looked up.
 #pragma once
 
 #include <atomic>

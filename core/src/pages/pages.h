@@ -1,6 +1,6 @@
 // The page heap: spans of granules inside trackers, blocks of whole trackers, and what of the free
-// memory still holds pages ("dirty"). Thread-safe; one lock, never held across a system call but the
-// rare one that reserves address space.
+// memory still holds pages ("dirty"). Thread-safe; one lock, never held across a system call but
+// the rare one that reserves address space.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // Trackers that are cut into spans, by the length of their longest free run, then by how full they
 // are: a span is taken where it just fits, from the fullest such tracker, so that empty ones stay
-// empty and can go back (the order of Hunter et al., "Beyond malloc efficiency to fleet efficiency").
+// empty and can go back (the order of Hunter et al., "Beyond malloc efficiency to fleet
+// efficiency").
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,8 @@ class SpanLists {
   static constexpr size_t kLists = (Tracker::kGranules + 1) * kFills;
 
   static size_t ListOf(const Tracker& t) {
-    const size_t emptiness = (Tracker::kGranules - t.used_count) * kFills / (Tracker::kGranules + 1);
+    const size_t emptiness =
+        (Tracker::kGranules - t.used_count) * kFills / (Tracker::kGranules + 1);
     return t.longest * kFills + emptiness;
   }
 

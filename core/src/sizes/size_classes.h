@@ -1,7 +1,7 @@
 // The size classes: which sizes exist, which class serves a request, how a slab of it is cut.
 //
 // 8 bytes, then 16-byte steps to 512 and 32-byte steps to 1024 (where most objects of servers
-// live), 8 steps per doubling to 32 KiB ("small", cut from slabs), then 8 per doubling but never
+// live), 8 steps per doubling to 64 KiB ("small", cut from slabs), then 8 per doubling but never
 // finer than a granule to 1 MiB ("medium", a span of granules each). Larger blocks have no class.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace granary {
 
 using SizeClass = uint32_t;
 
-inline constexpr size_t kMaxSmall = 32 * kKiB;
+inline constexpr size_t kMaxSmall = 64 * kKiB;
 inline constexpr size_t kMaxMedium = kMiB;
 inline constexpr size_t kMaxClasses = 128;
 inline constexpr SizeClass kNoClass = 0;  // large, foreign or null: the slow path decides
@@ -29,7 +29,8 @@ constexpr size_t NextSize(size_t size) {
   if (size < 512) return size + 16;
   if (size < 1024) return size + 32;
   const size_t step = std::bit_floor(size) / 8;
-  return size < kMaxSmall ? size + step : RoundDown(size, kGranule) + (step > kGranule ? step : kGranule);
+  return size < kMaxSmall ? size + step
+                          : RoundDown(size, kGranule) + (step > kGranule ? step : kGranule);
 }
 
 constexpr size_t CountClasses() {
@@ -78,7 +79,8 @@ inline constexpr SizeClass kNumSmall = internal_sizes::CountSmall();  // classes
 
 constexpr bool IsSmall(SizeClass c) { return c < kNumSmall; }
 
-inline constexpr size_t kFineLimit = 1024;  // requests up to here: one row of the lookup each 8 bytes
+inline constexpr size_t kFineLimit =
+    1024;  // requests up to here: one row of the lookup each 8 bytes
 inline constexpr size_t kFineGrain = 8;
 inline constexpr size_t kCoarseGrain = 128;
 
@@ -152,13 +154,17 @@ static_assert(kNumClasses <= kMaxClasses, "the headers of one cache fill at most
 static_assert(kClassSize[kNumSmall - 1] == kMaxSmall && kClassSize.back() == kMaxMedium);
 static_assert(ForEachPair(3, [](size_t, size_t size) { return size % 16 == 0; }),
               "from 9 bytes up every object is aligned to 16");
-static_assert(ForEachPair(11, [](size_t prev, size_t size) { return (size - prev - 1) * 8 <= size ||
-                                                                     size > kMaxSmall; }),
+static_assert(ForEachPair(11,
+                          [](size_t prev, size_t size) {
+                            return (size - prev - 1) * 8 <= size || size > kMaxSmall;
+                          }),
               "past 144 bytes no small request wastes more than an eighth");
 static_assert(ForEachPair(kNumSmall, [](size_t, size_t size) { return size % kGranule == 0; }));
-static_assert(ForEachPair(kNumSmall + 8, [](size_t prev, size_t size) { return (size - prev) * 8 <= size ||
-                                                                               size - prev == kGranule; }));
-static_assert(ClassOf(0) == 1 && ClassOf(8) == 1 && ClassOf(9) == 2 && kClassSize[ClassOf(17)] == 32);
+static_assert(ForEachPair(kNumSmall + 8, [](size_t prev, size_t size) {
+  return (size - prev) * 8 <= size || size - prev == kGranule;
+}));
+static_assert(ClassOf(0) == 1 && ClassOf(8) == 1 && ClassOf(9) == 2 &&
+              kClassSize[ClassOf(17)] == 32);
 
 }  // namespace internal_sizes
 

@@ -21,7 +21,8 @@ struct CounterInfo {
 };
 
 inline constexpr CounterInfo kCounters[] = {
-#define COUNTER(name, unit, layer, meaning) {#name, #unit, #layer, meaning, offsetof(Snapshot, name)},
+#define COUNTER(name, unit, layer, meaning) \
+  {#name, #unit, #layer, meaning, offsetof(Snapshot, name)},
 #include "stats/counters.def"
 #undef COUNTER
 };

@@ -2,4 +2,4 @@
 // free of a pointer that was overwritten by a pattern.
 #include "../check.h"
 
-int main() { free(reinterpret_cast<void*>(HideSize(0xdeadbeefdeadbee0))); }
+int main() { free(reinterpret_cast<void*>(HideSize(0x12345678abc0))); }
