@@ -24,18 +24,22 @@ void Heap::Init() noexcept {
 }
 
 void* Heap::AllocateClass(SizeClass c) noexcept {
-  upkeep_.Poll();
+  upkeep_.PollInMalloc();
   void* const p = front_.Allocate(c);
   if (p == nullptr) errno = ENOMEM;
   return p;
 }
 
 void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {
-  upkeep_.Poll();
+  upkeep_.PollInMalloc();
   const Memory memory =
       size > kMaxRequest ? Memory{} : pages_.AllocateLarge(size, alignment, reserve);
   if (memory.p == nullptr) {
     errno = ENOMEM;
+    return nullptr;
+  }
+  if (memory.Zero()) {
+    upkeep_.AfterFreshLarge(size);
   } else if (zero && !memory.Zero()) {
     __builtin_memset(memory.p, 0, size);
   }
@@ -126,6 +130,12 @@ size_t Heap::GoodSize(size_t size, size_t alignment) noexcept {
   return size > kMaxRequest - kTrackerBytes ? 0 : RoundUp(size == 0 ? 1 : size, pages_.OsPage());
 }
 
+// For a request that no block can meet, a size that is refused in the ordinary way.
+static size_t GoodSizeOrMost(size_t size) {
+  const size_t good = heap.GoodSize(size, 1);
+  return good != 0 ? good : kMaxRequest + 1;
+}
+
 // A block that grows again and again is worth address space of its own: from here on its pages stay
 // in place or move by the page table.
 static constexpr size_t kGrowsInPlaceFrom = 256 * kKiB;
@@ -137,9 +147,9 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
   if (c == kNoClass) return ReallocateLarge(p, old_size, size);
   if (ClassOf(size) == c) return p;
   if (size > old_size && size >= kGrowsInPlaceFrom) {
-    const size_t good = GoodSize(size, 1);
+    const size_t good = GoodSizeOrMost(size);
     const size_t reserve = good * 2 > 4 * kMiB ? good * 2 : 4 * kMiB;
-    void* const q = good == 0 ? nullptr : AllocateLarge(good, kTrackerBytes, reserve, false);
+    void* const q = AllocateLarge(good, kTrackerBytes, reserve, false);
     if (q == nullptr) return nullptr;
     __builtin_memcpy(q, p, old_size);
     Free(p);
@@ -161,11 +171,7 @@ void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
 
 void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
   if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
-  const size_t good = GoodSize(size, 1);
-  if (good == 0) {
-    errno = ENOMEM;
-    return nullptr;
-  }
+  const size_t good = GoodSizeOrMost(size);
   if (good == old_size || pages_.ResizeLarge(p, good)) return p;
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
@@ -176,6 +182,7 @@ void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
 
 size_t Heap::Trim() noexcept {
   EnsureInit();
+  const Upkeep::Exclusive alone(upkeep_);
   const size_t before = pages_.Stats().released + central_.released_bytes();
   front_.Flush();
   depot_.DrainAll();
@@ -188,6 +195,7 @@ size_t Heap::Trim() noexcept {
 
 void Heap::FlushCaches() noexcept {
   EnsureInit();
+  const Upkeep::Exclusive alone(upkeep_);
   front_.Flush();
   depot_.DrainAll();
 }

@@ -39,9 +39,9 @@ void Upkeep::PollWithoutHelper() noexcept {
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
   const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
-  if (options.background_thread && threads.seen() >= 2 &&
+  if (options.background_thread && threads.seen() >= 2 && helper_.load() == Helper::kNone &&
       pages.used_bytes() + pages.dirty_bytes() >= kHelperFrom) {
-    return StartHelper();
+    wanted_.store(true, std::memory_order_relaxed);
   }
   if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   const uint64_t now = Linux::NowMillis();
@@ -83,18 +83,24 @@ void Upkeep::RunWindow() noexcept {
   }
 }
 
-void Upkeep::AfterLargeFree(size_t bytes) noexcept {
-  Poll();
+void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {
   if (HelperRuns() || options.dirty_decay_ms < 0) return;
   const size_t dirty = heap.pages().dirty_bytes();
-  const size_t bound = DirtyBound();
   if (dirty <= bound || !running_.TryLock()) return;
   const size_t excess = dirty - bound;
-  heap.pages().Release(excess < 2 * bytes ? excess : 2 * bytes);
+  heap.pages().Release(excess < most ? excess : most);
   running_.Unlock();
 }
 
+void Upkeep::AfterLargeFree(size_t bytes) noexcept {
+  Poll();
+  ReleaseDownTo(DirtyBound(), 2 * bytes);
+}
+
+void Upkeep::AfterFreshLarge(size_t bytes) noexcept { ReleaseDownTo(kLeastDirty / 4, bytes); }
+
 void Upkeep::StartHelper() noexcept {
+  wanted_.store(false, std::memory_order_relaxed);
   Helper expected = Helper::kNone;
   if (!helper_.compare_exchange_strong(expected, Helper::kStarting)) return;
   bool started = false;
@@ -141,6 +147,7 @@ void Upkeep::AfterFork(bool child) noexcept {
   if (!child) return running_.Unlock();
   running_.Reset();
   helper_.store(Helper::kNone);
+  wanted_.store(false);
   asleep_.store(0);
 }
 

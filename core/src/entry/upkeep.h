@@ -22,7 +22,26 @@ class Upkeep {
       WakeHelper();
   }
 
+  // The same in a call that allocates: the C library may hold its own locks while it frees, so only
+  // here may a thread be started.
+  void PollInMalloc() noexcept {
+    Poll();
+    if (wanted_.load(std::memory_order_relaxed)) StartHelper();
+  }
+
+  // Nobody works on a window meanwhile.
+  class Exclusive {
+   public:
+    explicit Exclusive(Upkeep& upkeep) : hold_(upkeep.running_) {}
+
+   private:
+    Locked<Mutex<Linux>> hold_;
+  };
+
   void AfterLargeFree(size_t bytes) noexcept;
+  // A block of fresh memory was handed out: what lies dirty elsewhere did not fit it, and need not
+  // add to the peak.
+  void AfterFreshLarge(size_t bytes) noexcept;
 
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
   uint64_t windows() const { return windows_.load(std::memory_order_relaxed); }
@@ -40,9 +59,11 @@ class Upkeep {
   void RunWindow() noexcept;
   bool Step() noexcept;
   size_t DirtyBound() noexcept;
+  void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
   Mutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
+  std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
   std::atomic<uint32_t> asleep_{0};
   std::atomic<uint32_t> polls_{0};
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds

@@ -22,7 +22,7 @@ class Metadata {
     Locked hold(mutex_);
     const size_t row = bytes / kCacheLine;
     if (row < kRows && free_[row] != nullptr) return Recycle(row, bytes);
-    if (bytes > left_ && !Refill(bytes)) return nullptr;
+    if (bytes > left_ && !Refill(bytes)) return RecycleLarger(row, bytes);
     void* p = next_;
     next_ += bytes;
     left_ -= bytes;
@@ -72,6 +72,14 @@ class Metadata {
     free_[row] = node->next;
     __builtin_memset(static_cast<void*>(node), 0, bytes);
     return node;
+  }
+
+  // The rest of a larger piece is lost until that piece is freed; this is the last resort.
+  void* RecycleLarger(size_t row, size_t bytes) noexcept {
+    for (size_t larger = row; larger < kRows; ++larger) {
+      if (free_[larger] != nullptr) return Recycle(larger, bytes);
+    }
+    return nullptr;
   }
 
   static void* MapChunk(size_t bytes) noexcept { return System::Map(bytes, 64 * kKiB, nullptr); }
