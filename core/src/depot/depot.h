@@ -88,7 +88,7 @@ class Depot {
   static_assert(sizeof(Magazine) == 512);
 
   static constexpr size_t kMinMagazines = 4;
-  static constexpr size_t kMaxMagazines = 64;
+  static constexpr size_t kMaxMagazines = 16;
 
   struct alignas(kCacheLine) Row {
     Mutex<System> mutex;

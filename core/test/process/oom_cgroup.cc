@@ -42,7 +42,7 @@ constexpr size_t kSizes[] = {64, 200, 1000, 4096, 12000, 33000, 100000, 300000, 
 
 void FillAndTouch(size_t size) {
   oom::Chain chain;
-  for (size_t bytes = 0; bytes < kFill; bytes += size) {
+  for (size_t bytes = 0; bytes + size <= kFill; bytes += size) {
     auto* link = static_cast<oom::Link*>(malloc(size));
     CHECK(link != nullptr);
     memset(static_cast<void*>(link), 1, size);
