@@ -89,7 +89,7 @@ void Threads::ThreadExit(void* argument) noexcept {
 }
 
 void Threads::ForgetOthers(void (*callback)(size_t index)) noexcept {
-  seen_.store(1, std::memory_order_relaxed);
+  seen_.store(thread_area != 0 ? 1 : 0, std::memory_order_relaxed);
   for (size_t i = 0; i < slots_; ++i) {
     Slot& slot = slot_[i];
     if (!slot.taken.load(std::memory_order_relaxed) ||
