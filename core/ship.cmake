@@ -5,7 +5,7 @@ set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
 add_library(granary SHARED ${objects})
 set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1)
 target_link_options(granary PRIVATE -static-libgcc
-  LINKER:--as-needed LINKER:-z,now LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined)
+  LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined)
 
 add_library(granary_static STATIC ${objects})
 set_target_properties(granary_static PROPERTIES OUTPUT_NAME granary EXPORT_NAME static)

@@ -24,10 +24,16 @@ struct CentralStats {
 template <Os System, class Pages = PageHeap<System>>
 class Central {
  public:
+  constexpr Central() = default;
   constexpr Central(PageMap& map, Metadata<System>& metadata, Pages& pages)
-      : map_(map), metadata_(metadata), pages_(pages) {}
+      : map_(&map), metadata_(&metadata), pages_(&pages) {}
+  void Bind(PageMap& map, Metadata<System>& metadata, Pages& pages) noexcept {
+    map_ = &map;
+    metadata_ = &metadata;
+    pages_ = &pages;
+  }
 
-  void Init() noexcept { page_shift_ = static_cast<unsigned>(std::countr_zero(pages_.OsPage())); }
+  void Init() noexcept { page_shift_ = static_cast<unsigned>(std::countr_zero(pages_->OsPage())); }
 
   // Up to n objects of class c, lowest addresses first; 0 when the system refuses memory.
   size_t Fetch(SizeClass c, void** to, size_t n) noexcept;
@@ -65,10 +71,10 @@ class Central {
   size_t Inspect(SizeClass c, Slab* s) noexcept;
   Slab* CheckedSlab(SizeClass c, void* p, size_t* index) noexcept;
 
-  PageMap& map_;
-  Metadata<System>& metadata_;
-  Pages& pages_;
-  unsigned page_shift_ = 12;
+  PageMap* map_ = nullptr;
+  Metadata<System>* metadata_ = nullptr;
+  Pages* pages_ = nullptr;
+  unsigned page_shift_ = 0;
   std::atomic<size_t> released_{0};
   Bin bins_[kNumSmall];
   Lock locks_[kNumClasses];

@@ -26,9 +26,9 @@ template <Os System, class Pages>
 size_t Central<System, Pages>::FetchMedium(SizeClass c, void** to, size_t n) noexcept {
   size_t got = 0;
   for (; got < n; ++got) {
-    void* p = pages_.AllocateSpan(kClassSize[c] / kGranule).p;
+    void* p = pages_->AllocateSpan(kClassSize[c] / kGranule).p;
     if (p == nullptr) break;
-    map_.SetClass(p, c);
+    map_->SetClass(p, c);
     to[got] = p;
   }
   locks_[c].medium_used.fetch_add(got, std::memory_order_relaxed);
@@ -37,30 +37,30 @@ size_t Central<System, Pages>::FetchMedium(SizeClass c, void** to, size_t n) noe
 
 template <Os System, class Pages>
 void* Central<System, Pages>::FetchZeroed(SizeClass c) noexcept {
-  const Memory memory = pages_.AllocateSpan(kClassSize[c] / kGranule);
+  const Memory memory = pages_->AllocateSpan(kClassSize[c] / kGranule);
   if (memory.p == nullptr) return nullptr;
   const uint64_t dirty[1] = {memory.dirty};
   for (BitRun run = NextRun(dirty, 0, 64, true); run.count > 0;
        run = NextRun(dirty, run.first + run.count, 64, true)) {
     __builtin_memset(static_cast<char*>(memory.p) + run.first * kGranule, 0, run.count * kGranule);
   }
-  map_.SetClass(memory.p, c);
+  map_->SetClass(memory.p, c);
   locks_[c].medium_used.fetch_add(1, std::memory_order_relaxed);
   return memory.p;
 }
 
 template <Os System, class Pages>
 Slab* Central<System, Pages>::NewSlab(SizeClass c) noexcept {
-  auto* const s = static_cast<Slab*>(metadata_.Allocate(Slab::Bytes(c)));
+  auto* const s = static_cast<Slab*>(metadata_->Allocate(Slab::Bytes(c)));
   if (s == nullptr) return nullptr;
   const SlabShape& shape = kSlabShape[c];
-  const Memory memory = pages_.AllocateSpan(shape.bytes / kGranule);
+  const Memory memory = pages_->AllocateSpan(shape.bytes / kGranule);
   if (memory.p == nullptr) {
-    metadata_.Free(s, Slab::Bytes(c));
+    metadata_->Free(s, Slab::Bytes(c));
     return nullptr;
   }
   s->Init(static_cast<char*>(memory.p), c, CleanPages(memory.dirty));
-  map_.SetSlab(memory.p, shape.bytes, c, s);
+  map_->SetSlab(memory.p, shape.bytes, c, s);
   return s;
 }
 
@@ -91,8 +91,8 @@ uint64_t Central<System, Pages>::DirtyGranules(const Slab& s) const noexcept {
 template <Os System, class Pages>
 Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p, size_t* index) noexcept {
   const size_t size = kClassSize[c];
-  if (map_.ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
-  Slab* const s = map_.SlabAt(p);
+  if (map_->ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
+  Slab* const s = map_->SlabAt(p);
   const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s->base);
   *index = ObjectAt(c, offset);
   if (*index * size != offset || *index >= s->objects) {
@@ -129,7 +129,7 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
     bin.Give(s, index);
     if (s->free < s->objects || bin.free_objects() == s->objects) continue;
     bin.Remove(s);
-    map_.SetSlab(s->base, kSlabShape[c].bytes, kNoClass, nullptr);
+    map_->SetSlab(s->base, kSlabShape[c].bytes, kNoClass, nullptr);
     *empty = s;
     return i + 1;
   }
@@ -139,8 +139,8 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
 template <Os System, class Pages>
 void Central<System, Pages>::Retire(Slab* s) noexcept {
   const SizeClass c = s->size_class;
-  pages_.FreeSpan(s->base, kSlabShape[c].bytes / kGranule, DirtyGranules(*s));
-  metadata_.Free(s, Slab::Bytes(c));
+  pages_->FreeSpan(s->base, kSlabShape[c].bytes / kGranule, DirtyGranules(*s));
+  metadata_->Free(s, Slab::Bytes(c));
 }
 
 template <Os System, class Pages>
@@ -151,11 +151,11 @@ void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
   }
   {
     Locked hold(locks_[c].mutex);
-    if (map_.ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
-    map_.SetClass(p, kNoClass);
+    if (map_->ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
+    map_->SetClass(p, kNoClass);
   }
   locks_[c].medium_used.fetch_sub(1, std::memory_order_relaxed);
-  pages_.FreeSpan(p, size / kGranule, ~uint64_t{0});
+  pages_->FreeSpan(p, size / kGranule, ~uint64_t{0});
 }
 
 template <Os System, class Pages>
@@ -200,9 +200,9 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
 template <Os System, class Pages>
 bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
   Locked hold(locks_[c].mutex);
-  if (map_.ClassAt(p) != c) return false;
+  if (map_->ClassAt(p) != c) return false;
   if (!IsSmall(c)) return IsAligned(AddressOf(p), kGranule);
-  const Slab* const s = map_.SlabAt(p);
+  const Slab* const s = map_->SlabAt(p);
   const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - s->base);
   const size_t index = ObjectAt(c, offset);
   return index < s->objects && index * kClassSize[c] == offset && !s->IsFree(index);

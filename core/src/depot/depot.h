@@ -18,8 +18,13 @@ class Depot {
  public:
   static constexpr size_t kMagazine = 62;  // pointers; a magazine is 512 bytes
 
+  constexpr Depot() = default;
   constexpr Depot(Metadata<System>& metadata, Below& central)
-      : metadata_(metadata), central_(central) {}
+      : metadata_(&metadata), central_(&central) {}
+  void Bind(Metadata<System>& metadata, Below& central) noexcept {
+    metadata_ = &metadata;
+    central_ = &central;
+  }
 
   // How many objects of class c change hands at a time; where it is one, there are no magazines.
   static constexpr size_t BatchOf(SizeClass c) {
@@ -30,7 +35,7 @@ class Depot {
   // Up to n <= kMagazine objects, from a magazine or from the slabs; 0 when memory is refused.
   size_t Take(SizeClass c, void** to, size_t n) noexcept {
     Magazine* const m = n == BatchOf(c) && n > 1 ? PopFull(c) : nullptr;
-    if (m == nullptr) return central_.Fetch(c, to, n);
+    if (m == nullptr) return central_->Fetch(c, to, n);
     const size_t count = m->count;
     __builtin_memcpy(to, m->objects, count * sizeof(void*));
     PushEmpty(m);
@@ -41,7 +46,7 @@ class Depot {
   void Give(SizeClass c, void* const* from, size_t n) noexcept {
     if (n == 0) return;
     if (n == BatchOf(c) && n > 1 && PushFull(c, from, n)) return;
-    central_.Return(c, from, n);
+    central_->Return(c, from, n);
   }
 
   // Ends the window of every class: what was not needed in it goes to the slabs.
@@ -52,7 +57,7 @@ class Depot {
         Locked hold(rows_[c].mutex);
         Row& row = rows_[c];
         idle = row.low.EndWindow(row.full_count);
-        if (!row.refused) row.limit = row.limit / 2 > kMinMagazines ? row.limit / 2 : kMinMagazines;
+        if (!row.refused) row.more /= 2;
         row.refused = false;
       }
       Drain(c, idle);
@@ -95,7 +100,7 @@ class Depot {
     bool refused = false;  // the limit was met in this window, and objects were missed
     Magazine* full = nullptr;
     size_t full_count = 0;
-    size_t limit = kMinMagazines;
+    size_t more = 0;  // full magazines that it may hold beyond kMinMagazines
     LowWater low;
     std::atomic<size_t> objects{0};
   };
@@ -121,12 +126,12 @@ class Depot {
     if (!row.refused) return;
     Locked hold(row.mutex);
     row.low.Note(0);
-    if (row.limit < kMaxMagazines) row.limit *= 2;
+    if (row.more < kMaxMagazines) row.more = row.more * 2 + kMinMagazines;
   }
 
   bool PushFull(SizeClass c, void* const* from, size_t n) noexcept {
     Row& row = rows_[c];
-    if (row.full_count >= row.limit) {  // a hint; the truth is read under the lock
+    if (row.full_count >= kMinMagazines + row.more) {  // a hint; the truth is read under the lock
       row.refused = true;
       return false;
     }
@@ -151,7 +156,7 @@ class Depot {
         return m;
       }
     }
-    return static_cast<Magazine*>(metadata_.Allocate(sizeof(Magazine)));
+    return static_cast<Magazine*>(metadata_->Allocate(sizeof(Magazine)));
   }
 
   void PushEmpty(Magazine* m) noexcept {
@@ -164,13 +169,13 @@ class Depot {
     for (size_t i = 0; i < magazines; ++i) {
       Magazine* const m = PopFull(c);
       if (m == nullptr) return;
-      central_.Return(c, m->objects, m->count);
+      central_->Return(c, m->objects, m->count);
       PushEmpty(m);
     }
   }
 
-  Metadata<System>& metadata_;
-  Below& central_;
+  Metadata<System>* metadata_ = nullptr;
+  Below* central_ = nullptr;
   Mutex<System> empties_mutex_;
   Magazine* empties_ = nullptr;
   Row rows_[kNumSmall];

@@ -15,6 +15,10 @@ void Heap::Init() noexcept {
     Locked hold(init_);
     if (ready_.load(std::memory_order_relaxed)) return;
     options.Load();
+    pages_.Bind(page_map, metadata_);
+    central_.Bind(page_map, metadata_, pages_);
+    depot_.Bind(metadata_, central_);
+    front_.Bind(metadata_, depot_);
     pages_.Init();
     central_.Init();
     front_.Init();
@@ -82,6 +86,7 @@ void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
 
 void Heap::Free(void* p) noexcept {
   if (p == nullptr) return;
+  EnsureInit();
   const SizeClass c = page_map.ClassAt(p);
   if (c != kNoClass) {
     upkeep_.Poll();
@@ -116,6 +121,7 @@ void Heap::DieOf(const void* p, const char* verb) noexcept {
 }
 
 size_t Heap::UsableSize(const void* p, const char* verb) noexcept {
+  EnsureInit();
   const SizeClass c = page_map.ClassAt(p);
   if (c != kNoClass) return kClassSize[c];
   const size_t large = pages_.LargeSize(p);

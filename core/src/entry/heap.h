@@ -70,10 +70,10 @@ class Heap {
   void ForEachMutex(Visit&& visit) noexcept;
 
   Metadata<Linux> metadata_;
-  PageHeap<Linux> pages_{page_map, metadata_};
-  Central<Linux> central_{page_map, metadata_, pages_};
-  Depot<Linux> depot_{metadata_, central_};
-  Front<Linux> front_{metadata_, depot_};
+  PageHeap<Linux> pages_;
+  Central<Linux> central_;
+  Depot<Linux> depot_;
+  Front<Linux> front_;
   Upkeep upkeep_;
   Mutex<Linux> init_;
   std::atomic<bool> ready_{false};

@@ -11,7 +11,9 @@
 namespace granary {
 namespace {
 
-constexpr size_t kHelperFrom = 8 * kMiB;   // heaps smaller than this need no thread
+constexpr size_t kHelperFrom = 8 * kMiB;    // heaps smaller than this need no thread,
+constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these where the program has but one
+constexpr uint64_t kChildMillis = 2000;     // nor a forked child that lives shorter than this
 constexpr size_t kLeastDirty = 16 * kMiB;  // what may stay dirty without a helper, at any size
 constexpr size_t kStepBytes = 512 * kKiB;  // given back in one step on a slow path
 constexpr uint32_t kPollsPerLook = 64;     // slow paths between two looks at the clock
@@ -30,6 +32,13 @@ size_t Upkeep::DirtyBound() noexcept {
   return quarter > kLeastDirty ? quarter : kLeastDirty;
 }
 
+bool Upkeep::HelperPays() noexcept {
+  if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone) return false;
+  const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
+  return size >= (threads.seen() >= 2 ? kHelperFrom : kHelperAlone) &&
+         (not_before_ == 0 || Linux::NowMillis() >= not_before_);
+}
+
 void Upkeep::PollWithoutHelper() noexcept {
   PageHeap<Linux>& pages = heap.pages();
   if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
@@ -39,10 +48,7 @@ void Upkeep::PollWithoutHelper() noexcept {
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
   const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
-  if (options.background_thread && threads.seen() >= 2 && helper_.load() == Helper::kNone &&
-      pages.used_bytes() + pages.dirty_bytes() >= kHelperFrom) {
-    wanted_.store(true, std::memory_order_relaxed);
-  }
+  if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
   if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   const uint64_t now = Linux::NowMillis();
   if (now >= next_.load(std::memory_order_relaxed)) {
@@ -148,6 +154,7 @@ void Upkeep::AfterFork(bool child) noexcept {
   running_.Reset();
   helper_.store(Helper::kNone);
   wanted_.store(false);
+  not_before_ = Linux::NowMillis() + kChildMillis;
   asleep_.store(0);
 }
 

@@ -1,5 +1,5 @@
 // When the layers give idle memory down and back: at the end of each window of half a decay time,
-// by a helper thread in large processes with several threads, else in small steps on slow paths.
+// by a helper thread in large processes, else in small steps on slow paths.
 #pragma once
 
 #include <atomic>
@@ -58,12 +58,14 @@ class Upkeep {
   static void* HelperMain(void* self) noexcept;
   void RunWindow() noexcept;
   bool Step() noexcept;
+  bool HelperPays() noexcept;
   size_t DirtyBound() noexcept;
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
   Mutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
+  uint64_t not_before_ = 0;          // the earliest time, in milliseconds, to start a helper
   std::atomic<uint32_t> asleep_{0};
   std::atomic<uint32_t> polls_{0};
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds

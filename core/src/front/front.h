@@ -17,7 +17,12 @@ class Front {
  public:
   using CacheOf = Cache<System>;
 
-  constexpr Front(Metadata<System>& metadata, Below& depot) : metadata_(metadata), depot_(depot) {}
+  constexpr Front() = default;
+  constexpr Front(Metadata<System>& metadata, Below& depot) : metadata_(&metadata), depot_(&depot) {}
+  void Bind(Metadata<System>& metadata, Below& depot) noexcept {
+    metadata_ = &metadata;
+    depot_ = &depot;
+  }
 
   // Before any other call.
   void Init() noexcept;
@@ -93,10 +98,10 @@ class Front {
   void DrainClass(CacheOf& cache, SizeClass c) noexcept;
   void DrainCaller() noexcept;
 
-  Metadata<System>& metadata_;
-  Below& depot_;
+  Metadata<System>* metadata_ = nullptr;
+  Below* depot_ = nullptr;
   Mutex<System> create_;
-  std::atomic<size_t> budget_{2 * kMiB};
+  std::atomic<size_t> budget_{0};
   std::atomic<size_t> caches_end_{0};  // indices in use are below this
   std::atomic<CacheOf*> caches_[kMaxCaches] = {};
   std::atomic<uint64_t> uncached_[kNumClasses] = {};  // allocations that no header counted

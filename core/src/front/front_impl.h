@@ -7,6 +7,7 @@ namespace granary {
 
 template <Os System, class Below>
 void Front<System, Below>::Init() noexcept {
+  budget_.store(2 * kMiB, std::memory_order_relaxed);
   threads.Init(System::CpuCount());
   const bool by_cpu = threads.owner() == CacheOwner::kCpu;
   const size_t first = by_cpu ? 0 : kMaxCpus;
@@ -28,7 +29,7 @@ Cache<System>* Front<System, Below>::Current() noexcept {
 
 template <Os System, class Below>
 Cache<System>* Front<System, Below>::NewCache() noexcept {
-  auto* const cache = static_cast<CacheOf*>(metadata_.Allocate(sizeof(CacheOf)));
+  auto* const cache = static_cast<CacheOf*>(metadata_->Allocate(sizeof(CacheOf)));
   if (cache != nullptr) cache->Init();
   return cache;
 }
@@ -49,7 +50,7 @@ Cache<System>* Front<System, Below>::Create(size_t index) noexcept {
 template <Os System, class Below>
 bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
   return Growth<System>::Grow(cache, c, budget_.load(std::memory_order_relaxed),
-                              [&](void* const* objects, size_t n) { depot_.Give(c, objects, n); });
+                              [&](void* const* objects, size_t n) { depot_->Give(c, objects, n); });
 }
 
 // Up to a batch, capacity follows the misses; beyond it, only a class that both misses and
@@ -69,7 +70,7 @@ bool Front<System, Below>::GrowAfterOverflow(CacheOf* cache, SizeClass c) noexce
 template <Os System, class Below>
 void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   void* p;
-  if (depot_.Take(c, &p, 1) == 0) return nullptr;
+  if (depot_->Take(c, &p, 1) == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
   return p;
 }
@@ -85,7 +86,7 @@ void* Front<System, Below>::Allocate(SizeClass c) noexcept {
   if (want > Below::BatchOf(c)) want = Below::BatchOf(c);
   if (want == 0) return AllocateUncached(c);
   void* batch[kBatch];
-  const size_t got = depot_.Take(c, batch, want);
+  const size_t got = depot_->Take(c, batch, want);
   if (got == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
   // The first of the batch goes to the caller, the second shall be next: they were laid out so.
@@ -95,7 +96,7 @@ void* Front<System, Below>::Allocate(SizeClass c) noexcept {
     batch[j] = swap;
   }
   const size_t kept = arch::PushMany(c, batch + 1, got - 1);
-  depot_.Give(c, batch + 1 + kept, got - 1 - kept);
+  depot_->Give(c, batch + 1 + kept, got - 1 - kept);
   return batch[0];
 }
 
@@ -104,15 +105,15 @@ void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
   CacheOf* const cache = Current();
   if (cache == nullptr) {
     if (Threads::CurrentIndex() < 0) return FreeShared(c, p);
-    return depot_.Give(c, &p, 1);
+    return depot_->Give(c, &p, 1);
   }
   if (arch::Push(c, p)) return;
   if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
   void* batch[kBatch];
   const size_t half = (cache->capacity[c] + size_t{1}) / 2;
   const size_t count = arch::PopMany(c, batch, half < Below::BatchOf(c) ? half : Below::BatchOf(c));
-  depot_.Give(c, batch, count);
-  if (!arch::Push(c, p)) depot_.Give(c, &p, 1);
+  depot_->Give(c, batch, count);
+  if (!arch::Push(c, p)) depot_->Give(c, &p, 1);
 }
 
 template <Os System, class Below>
@@ -133,9 +134,9 @@ void* Front<System, Below>::AllocateShared(SizeClass c) noexcept {
   if (void* p = exclusive::Pop(cache.words, c); p != nullptr) return p;
   cache.Grant(c);
   void* batch[kBatch];
-  const size_t got = depot_.Take(c, batch, ShortCapacity(c));
+  const size_t got = depot_->Take(c, batch, ShortCapacity(c));
   const size_t kept = exclusive::PushMany(cache.words, c, batch, got);
-  depot_.Give(c, batch + kept, got - kept);
+  depot_->Give(c, batch + kept, got - kept);
   return exclusive::Pop(cache.words, c);
 }
 
@@ -143,13 +144,13 @@ template <Os System, class Below>
 void Front<System, Below>::FreeShared(SizeClass c, void* p) noexcept {
   Shared& shared = SharedOfThread();
   Locked hold(shared.mutex);
-  if (shared.cache == nullptr) return depot_.Give(c, &p, 1);
+  if (shared.cache == nullptr) return depot_->Give(c, &p, 1);
   CacheOf& cache = *shared.cache;
   cache.Grant(c);
   if (exclusive::PushMany(cache.words, c, &p, 1) == 1) return;
   void* batch[kBatch];
   const size_t count = exclusive::PopMany(cache.words, c, batch, (cache.capacity[c] + 1) / 2);
-  depot_.Give(c, batch, count);
+  depot_->Give(c, batch, count);
   exclusive::PushMany(cache.words, c, &p, 1);
 }
 

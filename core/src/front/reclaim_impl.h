@@ -60,7 +60,7 @@ void Front<System, Below>::DrainClass(CacheOf& cache, SizeClass c) noexcept {
   for (;;) {
     const size_t count = exclusive::PopMany(cache.words, c, batch, kBatch);
     if (count == 0) break;
-    depot_.Give(c, batch, count);
+    depot_->Give(c, batch, count);
   }
   cache.Revoke(c);
 }
@@ -98,7 +98,7 @@ template <Os System, class Below>
 void Front<System, Below>::DrainCaller() noexcept {
   void* batch[kBatch];
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    for (size_t count; (count = arch::PopMany(c, batch, kBatch)) > 0;) depot_.Give(c, batch, count);
+    for (size_t count; (count = arch::PopMany(c, batch, kBatch)) > 0;) depot_->Give(c, batch, count);
   }
 }
 

@@ -12,22 +12,24 @@ namespace granary {
 
 class FreeRuns {
  public:
-  explicit constexpr FreeRuns(PageMap& map) : map_(map) {}
+  constexpr FreeRuns() = default;
+  explicit constexpr FreeRuns(PageMap& map) : map_(&map) {}
+  void Bind(PageMap& map) { map_ = &map; }
 
   // All `count` trackers from `first` on become free; they must not be part of a run.
   void Add(Tracker* first, size_t count) {
     char* const end = first->base + count * kTrackerBytes;
     for (char* p = first->base; p < end; p += kTrackerBytes) {
-      map_.TrackerAt(p)->state = Tracker::State::kFree;
+      map_->TrackerAt(p)->state = Tracker::State::kFree;
     }
-    Tracker* const before = map_.TrackerAt(first->base - kTrackerBytes);
+    Tracker* const before = map_->TrackerAt(first->base - kTrackerBytes);
     if (before != nullptr && before->state == Tracker::State::kFree) {
-      Tracker* const head = map_.TrackerAt(end - (count + before->trackers) * kTrackerBytes);
+      Tracker* const head = map_->TrackerAt(end - (count + before->trackers) * kTrackerBytes);
       runs_.Remove(head);
       count += head->trackers;
       first = head;
     }
-    Tracker* const after = map_.TrackerAt(end);
+    Tracker* const after = map_->TrackerAt(end);
     if (after != nullptr && after->state == Tracker::State::kFree) {
       runs_.Remove(after);
       count += after->trackers;
@@ -68,16 +70,16 @@ class FreeRuns {
   void ForEach(Visit&& visit) const {
     for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
       for (size_t i = 0; i < run->trackers; ++i) {
-        if (!visit(map_.TrackerAt(run->base + i * kTrackerBytes))) return;
+        if (!visit(map_->TrackerAt(run->base + i * kTrackerBytes))) return;
       }
     }
   }
 
   void Verify() const {
     for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
-      Tracker* const last = map_.TrackerAt(run->base + (run->trackers - 1) * kTrackerBytes);
+      Tracker* const last = map_->TrackerAt(run->base + (run->trackers - 1) * kTrackerBytes);
       GRANARY_CHECK(run->trackers > 0 && last->trackers == run->trackers);
-      Tracker* const after = map_.TrackerAt(last->base + kTrackerBytes);
+      Tracker* const after = map_->TrackerAt(last->base + kTrackerBytes);
       GRANARY_CHECK(after == nullptr || after->state != Tracker::State::kFree);
     }
     ForEach([](Tracker* t) {
@@ -98,7 +100,7 @@ class FreeRuns {
   }
 
   void Insert(Tracker* first, size_t count) {
-    Tracker* const last = map_.TrackerAt(first->base + (count - 1) * kTrackerBytes);
+    Tracker* const last = map_->TrackerAt(first->base + (count - 1) * kTrackerBytes);
     first->trackers = last->trackers = static_cast<uint32_t>(count);
     runs_.Push(first);
   }
@@ -109,12 +111,12 @@ class FreeRuns {
     char* const base = run->base;
     if (skip > 0) Insert(run, skip);
     if (skip + count < total) {
-      Insert(map_.TrackerAt(base + (skip + count) * kTrackerBytes), total - skip - count);
+      Insert(map_->TrackerAt(base + (skip + count) * kTrackerBytes), total - skip - count);
     }
-    return map_.TrackerAt(base + skip * kTrackerBytes);
+    return map_->TrackerAt(base + skip * kTrackerBytes);
   }
 
-  PageMap& map_;
+  PageMap* map_ = nullptr;
   TrackerList runs_;
 };
 

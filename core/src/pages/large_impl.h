@@ -10,7 +10,7 @@ template <Os System>
 void PageHeap<System>::UseBlock(Tracker* head, size_t from, size_t to, Memory* memory) noexcept {
   size_t dirty = 0;
   for (size_t g = from; g < to;) {
-    Tracker* const t = map_.TrackerAt(head->base + RoundDown(g, Tracker::kGranules) * kGranule);
+    Tracker* const t = map_->TrackerAt(head->base + RoundDown(g, Tracker::kGranules) * kGranule);
     const size_t first = g % Tracker::kGranules;
     const size_t count = Tracker::kGranules - first < to - g ? Tracker::kGranules - first : to - g;
     dirty += t->UseDirty(first, count);
@@ -24,7 +24,7 @@ void PageHeap<System>::UseBlock(Tracker* head, size_t from, size_t to, Memory* m
 template <Os System>
 void PageHeap<System>::UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept {
   for (size_t g = from; g < to;) {
-    Tracker* const t = map_.TrackerAt(head->base + RoundDown(g, Tracker::kGranules) * kGranule);
+    Tracker* const t = map_->TrackerAt(head->base + RoundDown(g, Tracker::kGranules) * kGranule);
     const size_t first = g % Tracker::kGranules;
     const size_t count = Tracker::kGranules - first < to - g ? Tracker::kGranules - first : to - g;
     t->Unuse(first, count);
@@ -43,7 +43,7 @@ Memory PageHeap<System>::AllocateLarge(size_t bytes, size_t alignment, size_t re
   mutex_.Lock();
   const Memory memory = LayBlock(bytes, alignment, reserve);
   mutex_.Unlock();
-  if (memory.p != nullptr) ReleaseBehind(map_.TrackerAt(memory.p));
+  if (memory.p != nullptr) ReleaseBehind(map_->TrackerAt(memory.p));
   return memory;
 }
 
@@ -57,7 +57,7 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
   }
   if (head == nullptr) return {};
   for (size_t i = 0; i < count; ++i) {
-    map_.TrackerAt(head->base + i * kTrackerBytes)->state = State::kLargeBody;
+    map_->TrackerAt(head->base + i * kTrackerBytes)->state = State::kLargeBody;
   }
   head->state = State::kLargeHead;
   head->trackers = static_cast<uint32_t>(count);
@@ -70,7 +70,7 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
 template <Os System>
 void PageHeap<System>::FreeLarge(void* p) noexcept {
   Locked hold(mutex_);
-  Tracker* const head = map_.TrackerAt(p);
+  Tracker* const head = map_->TrackerAt(p);
   UnuseBlock(head, 0, DivideUp(head->bytes, kGranule), true);
   const size_t count = head->trackers;
   head->bytes = 0;
@@ -80,7 +80,7 @@ void PageHeap<System>::FreeLarge(void* p) noexcept {
 template <Os System>
 bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
   if (bytes > kMaxRequest - kTrackerBytes) return false;
-  Tracker* const head = map_.TrackerAt(p);
+  Tracker* const head = map_->TrackerAt(p);
   bytes = RoundUp(bytes, page_);
   const bool shrinks = bytes < head->bytes;
   {
@@ -93,18 +93,18 @@ bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
     head->bytes = bytes;
     if (shrinks) TrimBlock(head, DivideUp(bytes, kTrackerBytes));
   }
-  if (shrinks) ReleaseBehind(head);
+  ReleaseBehind(head);  // a block that grew may have taken a dirty tracker, and not all of it
   return true;
 }
 
 template <Os System>
 bool PageHeap<System>::ExtendBlock(Tracker* head, size_t trackers) noexcept {
   if (trackers <= head->trackers) return true;
-  Tracker* const behind = map_.TrackerAt(head->base + head->trackers * kTrackerBytes);
+  Tracker* const behind = map_->TrackerAt(head->base + head->trackers * kTrackerBytes);
   const size_t more = trackers - head->trackers;
   if (!free_.TakeAt(behind, more)) return false;
   for (size_t i = 0; i < more; ++i) {
-    map_.TrackerAt(behind->base + i * kTrackerBytes)->state = State::kLargeBody;
+    map_->TrackerAt(behind->base + i * kTrackerBytes)->state = State::kLargeBody;
   }
   head->trackers = static_cast<uint32_t>(trackers);
   return true;
@@ -115,7 +115,7 @@ void PageHeap<System>::TrimBlock(Tracker* head, size_t trackers) noexcept {
   if (trackers == head->trackers) return;
   const size_t count = head->trackers - trackers;
   head->trackers = static_cast<uint32_t>(trackers);
-  BecomeFree(map_.TrackerAt(head->base + trackers * kTrackerBytes), count);
+  BecomeFree(map_->TrackerAt(head->base + trackers * kTrackerBytes), count);
 }
 
 template <Os System>
@@ -125,7 +125,7 @@ bool PageHeap<System>::MoveLarge(void* from, void* to) noexcept {
 
 template <Os System>
 size_t PageHeap<System>::LargeSize(const void* p) const noexcept {
-  const Tracker* const t = map_.TrackerAt(p);
+  const Tracker* const t = map_->TrackerAt(p);
   return t != nullptr && t->state == State::kLargeHead && t->base == p ? t->bytes : 0;
 }
 

@@ -35,8 +35,14 @@ struct PageStats {
 template <Os System>
 class PageHeap {
  public:
+  constexpr PageHeap() = default;
   constexpr PageHeap(PageMap& map, Metadata<System>& metadata)
-      : map_(map), metadata_(metadata), free_(map) {}
+      : map_(&map), metadata_(&metadata), free_(map) {}
+  void Bind(PageMap& map, Metadata<System>& metadata) noexcept {
+    map_ = &map;
+    metadata_ = &metadata;
+    free_.Bind(map);
+  }
 
   // 1 <= granules <= Tracker::kGranules. p is nullptr when the system refuses.
   Memory AllocateSpan(size_t granules) noexcept;
@@ -102,12 +108,12 @@ class PageHeap {
   void ReleaseBehind(Tracker* head) noexcept;
   void ReleaseUnlocked(char* p, size_t bytes) noexcept;
 
-  PageMap& map_;
-  Metadata<System>& metadata_;
+  PageMap* map_ = nullptr;
+  Metadata<System>* metadata_ = nullptr;
   Mutex<System> mutex_;
   FreeRuns free_;
   SpanLists spans_;
-  size_t page_ = kMinOsPage;
+  size_t page_ = 0;  // bytes of an OS page
   Chunk* chunks_ = nullptr;
   Chunk* cursor_chunk_ = nullptr;  // where the search for dirty spans goes on
   size_t cursor_ = 0;

@@ -30,7 +30,7 @@ Memory PageHeap<System>::AllocateSpan(size_t granules) noexcept {
 template <Os System>
 void PageHeap<System>::FreeSpan(void* p, size_t granules, uint64_t dirty) noexcept {
   Locked hold(mutex_);
-  Tracker* const t = map_.TrackerAt(p);
+  Tracker* const t = map_->TrackerAt(p);
   const size_t first = static_cast<size_t>(static_cast<char*>(p) - t->base) / kGranule;
   GRANARY_DCHECK(AllSet(t->used, first, granules));
   spans_.Remove(t);
@@ -104,12 +104,12 @@ bool PageHeap<System>::Grow(size_t trackers) noexcept {
 template <Os System>
 bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
   const size_t count = bytes / kTrackerBytes;
-  if (!map_.template Cover<System>(base, bytes)) return false;
+  if (!map_->template Cover<System>(base, bytes)) return false;
   // Slabs of the smallest objects need a hundredth of what they describe; pieces of one size
   // do not serve another.
-  if (!metadata_.Reserve(bytes / 32)) return false;
-  auto* const chunk = static_cast<Chunk*>(metadata_.Allocate(sizeof(Chunk)));
-  auto* const trackers = static_cast<Tracker*>(metadata_.Allocate(count * sizeof(Tracker)));
+  if (!metadata_->Reserve(bytes / 32)) return false;
+  auto* const chunk = static_cast<Chunk*>(metadata_->Allocate(sizeof(Chunk)));
+  auto* const trackers = static_cast<Tracker*>(metadata_->Allocate(count * sizeof(Tracker)));
   if (chunk == nullptr || trackers == nullptr) return false;
   const size_t mapped = mapped_.load(std::memory_order_relaxed);
   const bool huge = mapped * kGranule >= kHugeFrom;
@@ -119,7 +119,7 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
   for (size_t i = 0; i < count; ++i) {
     trackers[i].base = base + i * kTrackerBytes;
     trackers[i].huge_allowed = huge;
-    map_.SetTracker(trackers[i].base, &trackers[i]);
+    map_->SetTracker(trackers[i].base, &trackers[i]);
     trackers[i].state = State::kLargeBody;  // not free until the whole run is
   }
   mapped_.store(mapped + count * Tracker::kGranules, std::memory_order_relaxed);
@@ -130,7 +130,7 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
 template <Os System>
 typename PageHeap<System>::Place PageHeap<System>::PlaceOf(const void* p) noexcept {
   Locked hold(mutex_);
-  const Tracker* const t = map_.TrackerAt(p);
+  const Tracker* const t = map_->TrackerAt(p);
   if (t == nullptr) return Place::kOutside;
   const size_t granule = static_cast<size_t>(static_cast<const char*>(p) - t->base) / kGranule;
   return AllSet(t->used, granule, 1) ? Place::kInside : Place::kFree;
@@ -155,7 +155,7 @@ void PageHeap<System>::Verify() noexcept {
   size_t used = 0, dirty = 0;
   for (Chunk* chunk = chunks_; chunk != nullptr; chunk = chunk->next) {
     for (size_t i = 0; i < chunk->trackers; ++i) {
-      const Tracker* t = map_.TrackerAt(chunk->base + i * kTrackerBytes);
+      const Tracker* t = map_->TrackerAt(chunk->base + i * kTrackerBytes);
       t->Verify();
       if (t->state == State::kSpans) GRANARY_CHECK(t->used_count > 0);
       used += t->used_count;

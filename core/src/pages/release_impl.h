@@ -75,7 +75,7 @@ Tracker* PageHeap<System>::NextSpanTracker() noexcept {
       if (cursor_chunk_ == nullptr) return nullptr;
     }
     while (cursor_ < cursor_chunk_->trackers) {
-      Tracker* const t = map_.TrackerAt(cursor_chunk_->base + cursor_ * kTrackerBytes);
+      Tracker* const t = map_->TrackerAt(cursor_chunk_->base + cursor_ * kTrackerBytes);
       if (t->dirty_count > 0 && t->state == State::kSpans) return t;
       ++cursor_;
     }
@@ -114,7 +114,7 @@ template <Os System>
 void PageHeap<System>::ReleaseBehind(Tracker* head) noexcept {
   Locked hold(mutex_);
   for (size_t i = head->bytes / kTrackerBytes; i < head->trackers; ++i) {
-    Tracker* const t = map_.TrackerAt(head->base + i * kTrackerBytes);
+    Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
     while (t->dirty_count > 0) {
       const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
       t->UseDirty(run.first, run.count);

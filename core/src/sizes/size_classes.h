@@ -96,11 +96,14 @@ constexpr SizeClass ClassOf(size_t size) {
   return kNoClass;
 }
 
+// Enough that no offset in a slab is rounded into the next object: offset * size < 2^36.
+inline constexpr unsigned kInverseShift = 36;
+
 // How a slab of a small class is cut.
 struct SlabShape {
   uint32_t bytes = 0;
   uint32_t objects = 0;
-  uint64_t inverse = 0;  // offset * inverse >> 32 == offset / size for every offset in the slab
+  uint64_t inverse = 0;  // offset * inverse >> kInverseShift == offset / size in the slab
 };
 
 namespace internal_sizes {
@@ -117,7 +120,7 @@ consteval auto MakeShapes() {
     const size_t size = kClassSize[c];
     const size_t bytes = SlabBytes(size);
     shapes[c] = {static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes / size),
-                 ((uint64_t{1} << 32) + size - 1) / size};
+                 ((uint64_t{1} << kInverseShift) + size - 1) / size};
   }
   return shapes;
 }
@@ -128,7 +131,7 @@ inline constexpr auto kSlabShape = internal_sizes::MakeShapes();
 
 // The index of the object that holds the byte at `offset` of a slab of class c.
 constexpr size_t ObjectAt(SizeClass c, size_t offset) {
-  return (offset * kSlabShape[c].inverse) >> 32;
+  return (offset * kSlabShape[c].inverse) >> kInverseShift;
 }
 
 // The smallest class whose objects are all aligned to `alignment` (a power of two up to a

@@ -1,0 +1,38 @@
+#include "base/low_water.h"
+
+#include <gtest/gtest.h>
+
+#include "base/fake_die.h"
+
+namespace granary {
+namespace {
+
+TEST(LowWater, FirstWindowKnowsNothingIdle) {
+  LowWater low;
+  EXPECT_EQ(low.EndWindow(10), 0u);
+}
+
+TEST(LowWater, UntouchedStockIsIdle) {
+  LowWater low;
+  low.EndWindow(10);
+  EXPECT_EQ(low.EndWindow(10), 10u);
+}
+
+TEST(LowWater, WhatWasNeededOnceIsNotIdle) {
+  LowWater low;
+  low.EndWindow(10);
+  low.Note(4);
+  low.Note(9);
+  EXPECT_EQ(low.EndWindow(9), 4u);
+  EXPECT_EQ(low.EndWindow(9), 9u);
+}
+
+TEST(LowWater, NeverMoreThanThereIs) {
+  LowWater low;
+  low.EndWindow(10);
+  EXPECT_EQ(low.EndWindow(3), 3u);
+  EXPECT_EQ(low.EndWindow(0), 0u);
+}
+
+}  // namespace
+}  // namespace granary

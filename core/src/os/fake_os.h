@@ -1,0 +1,165 @@
+// The system of the tests: real memory, refusals on demand, a clock that stands still until it is
+// set, and a record of what was asked. What no correct layer asks ends the test.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "os/linux.h"
+#include "os/os.h"
+
+namespace granary {
+
+inline constexpr size_t kNever = ~size_t{0};
+
+struct FakeOsCounts {
+  size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0;
+  size_t released_bytes = 0;
+};
+
+struct FakeOsState {
+  std::mutex mutex;
+  std::map<uintptr_t, size_t> ranges;
+  FakeOsCounts counts;
+  size_t refuse_map_from = kNever, refuse_map_to = kNever, refuse_release_from = kNever;
+  std::atomic<uint64_t> now{0};
+  unsigned cpus = 2;
+  bool can_abort = true;
+};
+
+struct FakeOs {
+  static void* Map(size_t bytes, size_t alignment, void* hint) noexcept {
+    std::lock_guard hold(state.mutex);
+    if (Refused(state.counts.map++, state.refuse_map_from, state.refuse_map_to)) return nullptr;
+    if (bytes > kMostMapped) return nullptr;
+    void* const p = Linux::Map(bytes, alignment, hint);
+    if (p == nullptr) return nullptr;
+    Linux::AllowHuge(p, bytes, false);  // or a word written costs the test two megabytes
+    state.ranges[AddressOf(p)] = bytes;
+    return p;
+  }
+
+  static void Unmap(void* p, size_t bytes) noexcept {
+    std::lock_guard hold(state.mutex);
+    ++state.counts.unmap;
+    const auto range = state.ranges.find(AddressOf(p));
+    GRANARY_CHECK(range != state.ranges.end() && range->second == bytes);
+    state.ranges.erase(range);
+    Linux::Unmap(p, bytes);
+  }
+
+  static bool Release(void* p, size_t bytes) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(bytes > 0 && AddressOf(p) % kMinOsPage == 0 && bytes % kMinOsPage == 0);
+    GRANARY_CHECK(Holds(p, bytes));
+    if (Refused(state.counts.release++, state.refuse_release_from, kNever)) return false;
+    state.counts.released_bytes += bytes;
+    return Linux::Release(p, bytes);
+  }
+
+  static bool Populate(void* p, size_t bytes) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(Holds(p, bytes));
+    return Linux::Populate(p, bytes);
+  }
+
+  static void AllowHuge(void* p, size_t bytes, bool) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(Holds(p, bytes));
+  }
+
+  static bool MovePages(void* from, size_t bytes, void* to) noexcept {
+    std::lock_guard hold(state.mutex);
+    ++state.counts.move;
+    GRANARY_CHECK(Holds(from, bytes) && Holds(to, bytes));
+    return Linux::MovePages(from, bytes, to);
+  }
+
+  static size_t PageSize() noexcept { return Linux::PageSize(); }
+  static uint64_t NowMillis() noexcept { return state.now.load(std::memory_order_relaxed); }
+  static unsigned CpuCount() noexcept { return state.cpus; }
+  static size_t CpuLimit() noexcept { return kMaxCpus; }
+  static bool AbortRestartables() noexcept {
+    std::lock_guard hold(state.mutex);
+    ++state.counts.abort;
+    return state.can_abort && Linux::AbortRestartables();
+  }
+  static void Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept {
+    Linux::Wait(word, value);
+  }
+  static void Wake(std::atomic<uint32_t>& word) noexcept { Linux::Wake(word); }
+
+  // Everything mapped goes, every wish and every count is forgotten.
+  static void Reset() {
+    std::lock_guard hold(state.mutex);
+    for (const auto& [at, bytes] : state.ranges) Linux::Unmap(reinterpret_cast<void*>(at), bytes);
+    state.ranges.clear();
+    state.counts = FakeOsCounts{};
+    state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
+    state.now = 0;
+    state.cpus = 2;
+    state.can_abort = true;
+  }
+
+  // Of the calls of Map from now on, number `first` (from 0) and `count` - 1 more are refused.
+  static void RefuseMap(size_t first, size_t count) {
+    std::lock_guard hold(state.mutex);
+    state.refuse_map_from = state.counts.map + first;
+    state.refuse_map_to = count == kNever ? kNever : state.refuse_map_from + count;
+  }
+  static void RefuseRelease(size_t first) {
+    std::lock_guard hold(state.mutex);
+    state.refuse_release_from = state.counts.release + first;
+  }
+  static void AllowAll() {
+    std::lock_guard hold(state.mutex);
+    state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
+  }
+  static void SetNow(uint64_t millis) { state.now = millis; }
+  static void SetCpus(unsigned cpus) { state.cpus = cpus; }
+  static void SetCanAbort(bool can) { state.can_abort = can; }
+  static FakeOsCounts counts() {
+    std::lock_guard hold(state.mutex);
+    return state.counts;
+  }
+  static size_t MappedBytes() {
+    std::lock_guard hold(state.mutex);
+    size_t sum = 0;
+    for (const auto& range : state.ranges) sum += range.second;
+    return sum;
+  }
+  static bool IsMapped(const void* p, size_t bytes) {
+    std::lock_guard hold(state.mutex);
+    return Holds(p, bytes);
+  }
+
+ private:
+  static constexpr size_t kMostMapped = 64 * kGiB;
+
+  static inline FakeOsState state;
+
+  static bool Refused(size_t call, size_t from, size_t to) { return call >= from && call < to; }
+
+  // Neighbouring ranges count as one.
+  static bool Holds(const void* p, size_t bytes) {
+    uintptr_t at = AddressOf(p);
+    const uintptr_t end = at + bytes;
+    while (at < end) {
+      auto range = state.ranges.upper_bound(at);
+      if (range == state.ranges.begin()) return false;
+      --range;
+      if (range->first + range->second <= at) return false;
+      at = range->first + range->second;
+    }
+    return true;
+  }
+};
+
+static_assert(Os<FakeOs>);
+
+}  // namespace granary

@@ -1,0 +1,108 @@
+#include "pages/metadata.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/fake_die.h"
+#include "os/fake_os.h"
+#include "pages/page_map.h"
+
+namespace granary {
+namespace {
+
+class MetadataTest : public testing::Test {
+ protected:
+  MetadataTest() { FakeOs::Reset(); }
+  ~MetadataTest() override { FakeOs::Reset(); }
+
+  Metadata<FakeOs> metadata_;
+};
+
+bool IsZero(const void* p, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (static_cast<const char*>(p)[i] != 0) return false;
+  }
+  return true;
+}
+
+TEST_F(MetadataTest, GivesZeroedAlignedMemoryNewAndRecycled) {
+  std::set<void*> seen;
+  for (int round = 0; round < 3; ++round) {
+    for (size_t bytes = 1; bytes <= Metadata<FakeOs>::kMaxRecycled; bytes += 61) {
+      void* const p = metadata_.Allocate(bytes);
+      ASSERT_NE(p, nullptr);
+      ASSERT_TRUE(IsAligned(AddressOf(p), kCacheLine) && IsZero(p, bytes));
+      std::memset(p, 7, bytes);
+      seen.insert(p);
+      metadata_.Free(p, bytes);
+    }
+  }
+  EXPECT_EQ(seen.size(), Metadata<FakeOs>::kMaxRecycled / kCacheLine) << "one a size, recycled";
+}
+
+TEST_F(MetadataTest, LargeRequestsGetChunksOfTheirOwn) {
+  for (const size_t bytes : {kMiB / 2, kMiB, 3 * kMiB, 10 * kMiB}) {
+    auto* const p = static_cast<char*>(metadata_.Allocate(bytes));
+    ASSERT_NE(p, nullptr);
+    p[0] = p[bytes - 1] = 1;
+  }
+  EXPECT_LE(metadata_.mapped(), FakeOs::MappedBytes());
+}
+
+TEST_F(MetadataTest, WhatIsReservedCanBeHadWhenTheSystemRefuses) {
+  ASSERT_NE(metadata_.Allocate(64), nullptr);
+  ASSERT_TRUE(metadata_.Reserve(3 * kMiB));
+  FakeOs::RefuseMap(0, kNever);
+  for (size_t had = 0; had < 3 * kMiB; had += 512) {
+    void* const p = metadata_.Allocate(512);
+    ASSERT_NE(p, nullptr) << had;
+    ASSERT_TRUE(IsZero(p, 512));
+  }
+  EXPECT_FALSE(metadata_.Reserve(4 * kMiB));
+}
+
+TEST_F(MetadataTest, RefusalLeavesItUsable) {
+  FakeOs::RefuseMap(0, 1);
+  EXPECT_EQ(metadata_.Allocate(64), nullptr);
+  EXPECT_NE(metadata_.Allocate(64), nullptr);
+}
+
+TEST(PageMap, LooksUpEveryAddress) {
+  FakeOs::Reset();
+  auto map = std::make_unique<PageMap>();
+  const uintptr_t top = uintptr_t{1} << kAddressBits;
+  for (uintptr_t at = 1; at < top; at *= 2) {
+    EXPECT_EQ(map->ClassAt(reinterpret_cast<void*>(at)), kNoClass);
+    EXPECT_FALSE(map->Covers(reinterpret_cast<void*>(at)));
+    EXPECT_EQ(map->TrackerAt(reinterpret_cast<void*>(at)), nullptr);
+  }
+  EXPECT_EQ(map->ClassAt(reinterpret_cast<void*>(top - 1)), kNoClass);
+  EXPECT_FALSE(map->Covers(reinterpret_cast<void*>(top)));
+  FakeOs::Reset();
+}
+
+TEST(PageMap, KnowsTheClassesOfWhatItCovers) {
+  FakeOs::Reset();
+  auto map = std::make_unique<PageMap>();
+  // Across a border of two leaves.
+  auto* const p = reinterpret_cast<char*>((uintptr_t{5} << kLeafShift) - 4 * kGranule);
+  ASSERT_TRUE(map->Cover<FakeOs>(p, 8 * kGranule));
+  auto* const slab = reinterpret_cast<Slab*>(uintptr_t{64});
+  map->SetSlab(p, 8 * kGranule, 9, slab);
+  for (size_t offset = 0; offset < 8 * kGranule; offset += 4096) {
+    EXPECT_EQ(map->ClassAt(p + offset), 9u);
+    EXPECT_EQ(map->SlabAt(p + offset), slab);
+  }
+  EXPECT_EQ(map->ClassAt(p - 1), kNoClass);
+  EXPECT_EQ(map->ClassAt(p + 8 * kGranule), kNoClass);
+  EXPECT_FALSE(map->Cover<FakeOs>(reinterpret_cast<void*>(uintptr_t{1} << kAddressBits), 1));
+  FakeOs::RefuseMap(0, kNever);
+  EXPECT_FALSE(map->Cover<FakeOs>(reinterpret_cast<void*>(uintptr_t{9} << kLeafShift), 1));
+  EXPECT_FALSE(map->Covers(reinterpret_cast<void*>(uintptr_t{9} << kLeafShift)));
+  FakeOs::Reset();
+}
+
+}  // namespace
+}  // namespace granary

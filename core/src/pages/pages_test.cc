@@ -1,0 +1,184 @@
+#include "pages/pages.h"
+
+#include <gtest/gtest.h>
+
+#include "base/fake_die.h"
+#include "pages/fake_pages.h"
+
+namespace granary {
+namespace {
+
+FakeInput InputOf(const std::vector<uint8_t>& bytes) { return {bytes.data(), bytes.size()}; }
+
+TEST(PageHeap, AgreesWithItsModel) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    FakePages pages;
+    PageProgram program(pages);
+    const std::vector<uint8_t> bytes = BytesFrom(seed, 4000);
+    program.Run(InputOf(bytes), 1);
+    program.FreeAll();
+  }
+}
+
+TEST(PageHeap, AgreesWithItsModelWhenTheSystemReleasesNothing) {
+  FakePages pages;
+  FakeOs::RefuseRelease(0);
+  PageProgram program(pages);
+  const std::vector<uint8_t> bytes = BytesFrom(99, 4000);
+  program.Run(InputOf(bytes), 1);
+  program.FreeAll();
+}
+
+// Each call of Map in turn is refused, alone and with all that follow.
+TEST(PageHeap, StaysValidWhicheverMapIsRefused) {
+  const std::vector<uint8_t> bytes = BytesFrom(7, 600);
+  for (const size_t count : {size_t{1}, size_t{3}, kNever}) {
+    for (size_t refused = 0; refused < 8; ++refused) {
+      FakePages pages;
+      PageProgram program(pages);
+      FakeOs::RefuseMap(refused, count);
+      program.Run(InputOf(bytes), 8);
+      FakeOs::AllowAll();
+      program.Run(InputOf(bytes), 8);
+      ASSERT_GT(program.live(), 0u);
+      program.FreeAll();
+    }
+  }
+}
+
+TEST(PageHeap, RefusesSizesThatCannotBe) {
+  FakePages pages;
+  for (const size_t bytes : {kMaxRequest, kMaxRequest / 2, ~size_t{0}, 65 * kGiB}) {
+    EXPECT_EQ(pages.heap.AllocateLarge(bytes, kTrackerBytes, bytes).p, nullptr) << bytes;
+  }
+  for (size_t alignment = 128 * kGiB; alignment != 0; alignment *= 2) {
+    EXPECT_EQ(pages.heap.AllocateLarge(1, alignment, 1).p, nullptr) << alignment;
+  }
+  const Memory memory = pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB);
+  ASSERT_NE(memory.p, nullptr);
+  for (const size_t bytes : {kMaxRequest, kMaxRequest / 2, ~size_t{0}, 65 * kGiB}) {
+    EXPECT_EQ(pages.heap.AllocateLarge(bytes, kTrackerBytes, bytes).p, nullptr) << bytes;
+    EXPECT_FALSE(pages.heap.ResizeLarge(memory.p, bytes)) << bytes;
+  }
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, GivesUpTheReserveBeforeTheBlock) {
+  FakePages pages;
+  const Memory memory = pages.heap.AllocateLarge(kMiB, kTrackerBytes, 100 * kGiB);
+  EXPECT_NE(memory.p, nullptr);
+  EXPECT_EQ(pages.heap.LargeSize(memory.p), kMiB);
+}
+
+TEST(PageHeap, SpansJustFitAndEmptyTrackersGoFree) {
+  FakePages pages;
+  std::vector<void*> spans;
+  for (size_t i = 0; i < 2 * Tracker::kGranules / 8; ++i) {
+    spans.push_back(pages.heap.AllocateSpan(8).p);
+  }
+  EXPECT_EQ(pages.heap.used_bytes(), 2 * kTrackerBytes);
+  for (void* p : spans) pages.heap.FreeSpan(p, 8, 0);
+  EXPECT_EQ(pages.heap.used_bytes(), 0u);
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "what came back clean";
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, FreedSpansReadZeroAfterRelease) {
+  FakePages pages;
+  auto* const keep = static_cast<char*>(pages.heap.AllocateSpan(1).p);
+  auto* const p = static_cast<char*>(pages.heap.AllocateSpan(4).p);
+  p[0] = p[4 * kGranule - 1] = 7;
+  pages.heap.FreeSpan(p, 4, ~uint64_t{0});
+  EXPECT_EQ(pages.heap.dirty_bytes(), 4 * kGranule);
+  EXPECT_EQ(pages.heap.Release(kMiB), 4 * kGranule);
+  EXPECT_EQ(FakeOs::counts().released_bytes, 4 * kGranule);
+  const Memory again = pages.heap.AllocateSpan(4);
+  EXPECT_EQ(again.p, p);
+  EXPECT_TRUE(again.Zero());
+  EXPECT_EQ(p[0] + p[4 * kGranule - 1], 0);
+  EXPECT_EQ(pages.heap.Stats().released, 4 * kGranule);
+  EXPECT_EQ(pages.heap.Stats().release_calls, 1u);
+  pages.heap.FreeSpan(keep, 1, 0);
+}
+
+TEST(PageHeap, OnlyWhatLayIdleThroughAWindowIsOwed) {
+  FakePages pages;
+  pages.heap.FreeSpan(pages.heap.AllocateSpan(10).p, 10, ~uint64_t{0});
+  pages.heap.EndWindow();
+  EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "it was freed in this window";
+  void* const p = pages.heap.AllocateSpan(4).p;
+  pages.heap.FreeSpan(p, 4, ~uint64_t{0});
+  pages.heap.EndWindow();
+  EXPECT_EQ(pages.heap.owed_bytes(), 6 * kGranule) << "four were needed";
+  EXPECT_GE(pages.heap.PayDebt(kMiB), 6 * kGranule);
+  EXPECT_EQ(pages.heap.owed_bytes(), 0u);
+}
+
+TEST(PageHeap, BlocksGrowIntoFreeNeighboursOnly) {
+  FakePages pages;
+  auto* const a = static_cast<char*>(pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB).p);
+  auto* const b = static_cast<char*>(pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB).p);
+  ASSERT_EQ(b, a + kTrackerBytes) << "the lowest that fits";
+  EXPECT_TRUE(pages.heap.ResizeLarge(a, kTrackerBytes));
+  EXPECT_FALSE(pages.heap.ResizeLarge(a, kTrackerBytes + 1));
+  pages.heap.FreeLarge(b);
+  EXPECT_TRUE(pages.heap.ResizeLarge(a, 3 * kTrackerBytes));
+  EXPECT_EQ(pages.heap.LargeSize(a), 3 * kTrackerBytes);
+  EXPECT_EQ(pages.heap.LargeSize(a + kTrackerBytes), 0u);
+  pages.heap.Verify();
+  pages.heap.FreeLarge(a);
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, ShrunkBlocksKeepNoPagesBehindTheirEnd) {
+  FakePages pages;
+  auto* const p = static_cast<char*>(pages.heap.AllocateLarge(4 * kMiB, kTrackerBytes, 4 * kMiB).p);
+  std::memset(p, 7, 4 * kMiB);
+  EXPECT_TRUE(pages.heap.ResizeLarge(p, kMiB));
+  EXPECT_EQ(p[kMiB - 1], 7);
+  EXPECT_EQ(p[kMiB], 0) << "given back";
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes) << "the tracker behind is free and dirty";
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, GrownBlocksKeepNoPagesBehindTheirEnd) {
+  FakePages pages;
+  auto* const p = static_cast<char*>(pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB).p);
+  auto* const dirty = pages.heap.AllocateLarge(2 * kMiB, kTrackerBytes, 2 * kMiB).p;
+  std::memset(dirty, 7, 2 * kMiB);
+  pages.heap.FreeLarge(dirty);
+  ASSERT_TRUE(pages.heap.ResizeLarge(p, 3 * kMiB)) << "half of the dirty tracker";
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "nobody else could use them while the block lives";
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, MovesPagesBetweenBlocks) {
+  FakePages pages;
+  auto* const from = static_cast<char*>(pages.heap.AllocateLarge(3 * kMiB, kMiB, 3 * kMiB).p);
+  auto* const to = static_cast<char*>(pages.heap.AllocateLarge(5 * kMiB, kMiB, 5 * kMiB).p);
+  from[0] = 1;
+  from[3 * kMiB - 1] = 2;
+  ASSERT_TRUE(pages.heap.MoveLarge(from, to));
+  EXPECT_EQ(to[0], 1);
+  EXPECT_EQ(to[3 * kMiB - 1], 2);
+  EXPECT_EQ(from[0], 0);
+  pages.heap.FreeLarge(from);
+  pages.heap.FreeLarge(to);
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, KnowsWhatLiesWhere) {
+  using Place = PageHeap<FakeOs>::Place;
+  FakePages pages;
+  int local = 0;
+  EXPECT_EQ(pages.heap.PlaceOf(&local), Place::kOutside);
+  EXPECT_EQ(pages.heap.PlaceOf(nullptr), Place::kOutside);
+  EXPECT_EQ(pages.heap.PlaceOf(reinterpret_cast<void*>(~uintptr_t{0})), Place::kOutside);
+  auto* const p = static_cast<char*>(pages.heap.AllocateSpan(2).p);
+  EXPECT_EQ(pages.heap.PlaceOf(p + 2 * kGranule - 1), Place::kInside);
+  pages.heap.FreeSpan(p, 2, 0);
+  EXPECT_EQ(pages.heap.PlaceOf(p), Place::kFree);
+}
+
+}  // namespace
+}  // namespace granary
