@@ -50,7 +50,7 @@ class Central {
   // Whether p is an object of class c that no slab counts as free.
   bool IsUsed(SizeClass c, const void* p) noexcept;
   CentralStats Stats(SizeClass c) noexcept;
-  // Bytes of slabs that hold no pages, at this moment.
+  // Bytes of slabs given back to the system so far.
   size_t released_bytes() const { return released_.load(std::memory_order_relaxed); }
   Mutex<System>& mutex(SizeClass c) { return locks_[c].mutex; }
   void Verify() noexcept;

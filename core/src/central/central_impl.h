@@ -194,7 +194,9 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
   locks_[c].mutex.Lock();
   s->clean |= gone;
   bin.Unhide(s, go, page_shift_);
-  return static_cast<size_t>(std::popcount(gone)) << page_shift_;
+  const size_t bytes = static_cast<size_t>(std::popcount(gone)) << page_shift_;
+  released_.fetch_add(bytes, std::memory_order_relaxed);
+  return bytes;
 }
 
 template <Os System, class Pages>

@@ -1,0 +1,224 @@
+#include "central/central.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "base/fake_die.h"
+#include "central/fake_central.h"
+
+namespace granary {
+namespace {
+
+FakeInput InputOf(const std::vector<uint8_t>& bytes) { return {bytes.data(), bytes.size()}; }
+
+std::vector<void*> Fetch(FakeSlabs& slabs, SizeClass c, size_t n) {
+  std::vector<void*> objects(n);
+  size_t got = 0;
+  while (got < n) {
+    const size_t more = slabs.central.Fetch(c, objects.data() + got, n - got);
+    if (more == 0) break;
+    got += more;
+  }
+  objects.resize(got);
+  return objects;
+}
+
+// Looks once at every slab that waits.
+size_t Look(FakeSlabs& slabs, SizeClass c) {
+  return slabs.central.ReleasePages(c, slabs.central.SlabsToInspect(c));
+}
+
+TEST(Central, AgreesWithItsModel) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    FakeSlabs slabs;
+    CentralProgram program(slabs);
+    const std::vector<uint8_t> bytes = BytesFrom(seed, 4000);
+    program.Run(InputOf(bytes), 8);
+    program.ReturnAll();
+  }
+}
+
+TEST(Central, AgreesWithItsModelWhenTheSystemReleasesNothing) {
+  FakeSlabs slabs;
+  FakeOs::RefuseRelease(0);
+  CentralProgram program(slabs);
+  const std::vector<uint8_t> bytes = BytesFrom(77, 4000);
+  program.Run(InputOf(bytes), 8);
+  program.ReturnAll();
+  EXPECT_EQ(slabs.central.released_bytes(), 0u);
+}
+
+TEST(Central, StaysValidWhicheverMapIsRefused) {
+  const std::vector<uint8_t> bytes = BytesFrom(8, 600);
+  for (const size_t count : {size_t{1}, size_t{3}, kNever}) {
+    for (size_t refused = 0; refused < 6; ++refused) {
+      FakeSlabs slabs;
+      CentralProgram program(slabs);
+      FakeOs::RefuseMap(refused, count);
+      program.Run(InputOf(bytes), 8);
+      FakeOs::AllowAll();
+      program.Run(InputOf(bytes), 8);
+      ASSERT_GT(program.live(), 0u);
+      program.ReturnAll();
+    }
+  }
+}
+
+TEST(Central, EveryClassGivesAndTakesWholeSlabs) {
+  FakeSlabs slabs;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    const size_t n = IsSmall(c) ? 2 * kSlabShape[c].objects + 1 : 3;
+    const std::vector<void*> objects = Fetch(slabs, c, n);
+    ASSERT_EQ(objects.size(), n);
+    EXPECT_EQ(slabs.central.Stats(c).used_objects, n);
+    slabs.central.Return(c, objects.data(), n);
+    EXPECT_EQ(slabs.central.Stats(c).used_objects, 0u);
+    EXPECT_LE(slabs.central.Stats(c).slabs, 1u) << "one is kept for the next";
+  }
+  slabs.central.Verify();
+  slabs.pages.heap.Verify();
+}
+
+TEST(Central, BatchesDoNotOpenASlabToRoundOff) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(4096);
+  Fetch(slabs, kClass, kSlabShape[kClass].objects - 2);
+  void* batch[8];
+  EXPECT_EQ(slabs.central.Fetch(kClass, batch, 8), 2u);
+  EXPECT_EQ(slabs.central.Fetch(kClass, batch, 8), 8u);
+  EXPECT_EQ(slabs.central.Stats(kClass).slabs, 2u);
+}
+
+TEST(Central, IdlePagesGoBackOnTheSecondLook) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(1024);
+  const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
+  for (void* p : objects) std::memset(p, 7, 1024);
+  slabs.central.Return(kClass, objects.data() + 4, 8);  // two pages
+  EXPECT_EQ(Look(slabs, kClass), 0u) << "the first look";
+  EXPECT_EQ(slabs.central.SlabsToInspect(kClass), 1u);
+  EXPECT_EQ(Look(slabs, kClass), 2 * kMinOsPage);
+  EXPECT_EQ(slabs.central.released_bytes(), 2 * kMinOsPage);
+  EXPECT_EQ(Look(slabs, kClass), 0u) << "clean pages are not given back again";
+  for (size_t i = 4; i < 12; ++i) EXPECT_EQ(*static_cast<char*>(objects[i]), 0);
+  EXPECT_EQ(*static_cast<char*>(objects[3]), 7);
+  EXPECT_EQ(*static_cast<char*>(objects[12]), 7);
+  const std::vector<void*> again = Fetch(slabs, kClass, 8);
+  EXPECT_EQ(again[0], objects[4]) << "what was hidden is there again";
+  slabs.central.Verify();
+}
+
+TEST(Central, PagesUsedBetweenTheLooksStay) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(1024);
+  const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
+  for (int look = 0; look < 4; ++look) {
+    slabs.central.Return(kClass, objects.data(), 4);
+    EXPECT_EQ(Look(slabs, kClass), 0u);
+    ASSERT_EQ(Fetch(slabs, kClass, 4).size(), 4u);
+  }
+}
+
+TEST(Central, SlabsThatWereCleanedComeBackClean) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(1024);
+  std::vector<void*> objects = Fetch(slabs, kClass, 2 * kSlabShape[kClass].objects);
+  slabs.central.Return(kClass, objects.data() + 1, kSlabShape[kClass].objects - 1);
+  Look(slabs, kClass);
+  Look(slabs, kClass);
+  const size_t before = slabs.pages.heap.dirty_bytes();
+  // The second slab becomes the empty one that is kept, so that the first is given up.
+  slabs.central.Return(kClass, objects.data() + kSlabShape[kClass].objects, 1);
+  slabs.central.Return(kClass, objects.data(), 1);
+  EXPECT_EQ(slabs.central.Stats(kClass).slabs, 1u);
+  EXPECT_EQ(slabs.pages.heap.dirty_bytes(), before + kGranule) << "only its first page was in use";
+}
+
+TEST(Central, KnowsWhatIsUsed) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(48);
+  const std::vector<void*> objects = Fetch(slabs, kClass, 3);
+  EXPECT_TRUE(slabs.central.IsUsed(kClass, objects[1]));
+  EXPECT_FALSE(slabs.central.IsUsed(kClass, static_cast<char*>(objects[1]) + 16));
+  EXPECT_FALSE(slabs.central.IsUsed(kClass + 1, objects[1]));
+  slabs.central.Return(kClass, &objects[1], 1);
+  EXPECT_FALSE(slabs.central.IsUsed(kClass, objects[1]));
+  EXPECT_TRUE(slabs.central.IsUsed(kClass, objects[2]));
+}
+
+class CentralDeathTest : public testing::Test {
+ protected:
+  void Return(SizeClass c, void* p) { slabs_.central.Return(c, &p, 1); }
+
+  FakeSlabs slabs_;
+};
+
+TEST_F(CentralDeathTest, MisuseOfSmallObjectsEndsTheProgram) {
+  for (const SizeClass c : {SizeClass{1}, ClassOf(48), ClassOf(1024), kNumSmall - 1}) {
+    const std::vector<void*> objects = Fetch(slabs_, c, 3);
+    EXPECT_DEATH(Return(c, static_cast<char*>(objects[1]) + 1), "misuse: free: unaligned");
+    EXPECT_DEATH(Return(c + 1, objects[1]), "misuse: free: double free");
+    Return(c, objects[1]);
+    EXPECT_DEATH(Return(c, objects[1]), "misuse: free: double free");
+    void* const twice[2] = {objects[0], objects[0]};
+    EXPECT_DEATH(slabs_.central.Return(c, twice, 2), "misuse: free: double free");
+  }
+}
+
+TEST_F(CentralDeathTest, TheRestBehindTheLastObjectIsNoObject) {
+  constexpr SizeClass kClass = ClassOf(5000);
+  const SlabShape& shape = kSlabShape[kClass];
+  ASSERT_LE((shape.objects + 0u) * kClassSize[kClass] + 16, shape.bytes) << "there is a rest";
+  const std::vector<void*> objects = Fetch(slabs_, kClass, 1);
+  auto* const rest = static_cast<char*>(objects[0]) + shape.objects * kClassSize[kClass];
+  EXPECT_DEATH(Return(kClass, rest), "misuse: free: unaligned");
+}
+
+TEST_F(CentralDeathTest, MisuseOfMediumObjectsEndsTheProgram) {
+  for (const SizeClass c : {kNumSmall, SizeClass{kNumClasses - 1}}) {
+    const std::vector<void*> objects = Fetch(slabs_, c, 1);
+    EXPECT_DEATH(Return(c, static_cast<char*>(objects[0]) + 16), "misuse: free: unaligned");
+    EXPECT_DEATH(Return(c, static_cast<char*>(objects[0]) + kGranule), "misuse: free: double free");
+    Return(c, objects[0]);
+    EXPECT_DEATH(Return(c, objects[0]), "misuse: free: double free");
+  }
+}
+
+TEST_F(CentralDeathTest, ObjectsOfARetiredSlabWereFreedBefore) {
+  constexpr SizeClass kClass = ClassOf(4096);
+  const size_t per_slab = kSlabShape[kClass].objects;
+  const std::vector<void*> objects = Fetch(slabs_, kClass, 2 * per_slab);
+  slabs_.central.Return(kClass, objects.data(), objects.size());
+  EXPECT_DEATH(Return(kClass, objects.back()), "misuse: free: double free");
+  EXPECT_DEATH(Return(kClass, objects.front()), "misuse: free: double free");
+}
+
+// Three threads, each with its own objects, and one that looks for pages to release.
+TEST(Central, ThreadsShareItsClasses) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(512);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 300; ++round) {
+        void* batch[50];
+        const size_t got = slabs.central.Fetch(kClass, batch, 50);
+        for (size_t i = 0; i < got; ++i) std::memset(batch[i], static_cast<int>(i), 512);
+        for (size_t i = 0; i < got; ++i) {
+          GRANARY_CHECK(static_cast<char*>(batch[i])[511] == static_cast<char>(i));
+        }
+        slabs.central.Return(kClass, batch, got);
+      }
+    });
+  }
+  for (int look = 0; look < 300; ++look) slabs.central.ReleasePages(kClass, 4);
+  for (std::thread& thread : threads) thread.join();
+  slabs.central.Verify();
+  slabs.pages.heap.Verify();
+  EXPECT_EQ(slabs.central.Stats(kClass).used_objects, 0u);
+}
+
+}  // namespace
+}  // namespace granary

@@ -1,0 +1,228 @@
+#include "central/slab.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "base/fake_die.h"
+#include "central/bin.h"
+
+namespace granary {
+namespace {
+
+constexpr unsigned kPageShift = 12;
+
+// A slab that describes addresses nobody touches.
+class TestSlab {
+ public:
+  explicit TestSlab(SizeClass c, uintptr_t base = uintptr_t{1} << 40)
+      : slab_(static_cast<Slab*>(std::aligned_alloc(kCacheLine, RoundUp(Slab::Bytes(c), 64)))) {
+    std::memset(static_cast<void*>(slab_), 0, Slab::Bytes(c));
+    slab_->Init(reinterpret_cast<char*>(base), c, ~uint64_t{0});
+  }
+  ~TestSlab() { std::free(slab_); }
+  TestSlab(const TestSlab&) = delete;
+  TestSlab& operator=(const TestSlab&) = delete;
+
+  Slab* operator->() const { return slab_; }
+  Slab* get() const { return slab_; }
+
+ private:
+  Slab* slab_;
+};
+
+size_t IndexOf(const Slab* s, const void* p) {
+  return static_cast<size_t>(static_cast<const char*>(p) - s->base) / kClassSize[s->size_class];
+}
+
+TEST(Slab, TakesEachObjectOnceLowestFirst) {
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    TestSlab s(c);
+    std::vector<void*> all(kSlabShape[c].objects + 5);
+    size_t got = s->Take(all.data(), 3, kPageShift);
+    got += s->Take(all.data() + got, all.size() - got, kPageShift);
+    ASSERT_EQ(got, kSlabShape[c].objects);
+    for (size_t i = 0; i < got; ++i) ASSERT_EQ(all[i], s->Object(i));
+    ASSERT_EQ(s->free, 0);
+    ASSERT_EQ(s->Take(all.data(), 1, kPageShift), 0u);
+    s->Verify();
+    EXPECT_LE(s->Object(got - 1) + kClassSize[c], s->base + kSlabShape[c].bytes);
+  }
+}
+
+TEST(Slab, AgreesWithASetOfFreeObjects) {
+  std::mt19937 random(4);
+  for (SizeClass c = 1; c < kNumSmall; c += 5) {
+    TestSlab s(c);
+    std::set<size_t> free;
+    for (size_t i = 0; i < s->objects; ++i) free.insert(i);
+    for (int step = 0; step < 400; ++step) {
+      if (random() % 2 == 0) {
+        void* to[40];
+        const size_t got = s->Take(to, 1 + random() % 40, kPageShift);
+        for (size_t i = 0; i < got; ++i) {
+          ASSERT_EQ(IndexOf(s.get(), to[i]), *free.begin());
+          free.erase(free.begin());
+        }
+      } else {
+        const size_t index = random() % s->objects;
+        if (!free.insert(index).second) continue;
+        s->Give(index);
+      }
+      s->Verify();
+      ASSERT_EQ(s->free, free.size());
+    }
+  }
+}
+
+// Which bytes the objects in use cover, page by page.
+uint64_t UsedPages(const Slab* s) {
+  uint64_t used = 0;
+  for (size_t i = 0; i < s->objects; ++i) {
+    if (s->IsFree(i)) continue;
+    const size_t size = kClassSize[s->size_class];
+    for (size_t at = i * size >> kPageShift; at <= (i * size + size - 1) >> kPageShift; ++at) {
+      used |= uint64_t{1} << at;
+    }
+  }
+  return used;
+}
+
+TEST(Slab, FreePagesAreThoseTouchedAndWithoutAnObjectInUse) {
+  std::mt19937 random(5);
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    TestSlab s(c);
+    std::vector<void*> all(s->objects);
+    s->Take(all.data(), all.size(), kPageShift);
+    const uint64_t touched = UsedPages(s.get());
+    EXPECT_EQ(s->clean & touched, 0u);
+    EXPECT_EQ(s->FreePages(kPageShift), 0u);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (random() % 16 != 0) s->Give(i);
+    }
+    ASSERT_EQ(s->FreePages(kPageShift), touched & ~UsedPages(s.get())) << "class " << c;
+  }
+}
+
+TEST(Slab, UsingAPageMakesItNeitherCleanNorIdle) {
+  TestSlab s(ClassOf(5000));
+  s->idle = s->clean = ~uint64_t{0};
+  void* p;
+  s->Take(&p, 1, kPageShift);
+  EXPECT_EQ(s->clean, ~uint64_t{3});
+  EXPECT_EQ(s->idle, ~uint64_t{3});
+}
+
+// Each class's slab under other sizes of the kernel's pages.
+TEST(Slab, ObjectsOnAPageAreThoseWhosePagesItIs) {
+  for (const unsigned shift : {12u, 14u}) {
+    for (SizeClass c = 1; c < kNumSmall; ++c) {
+      TestSlab s(c);
+      for (size_t page = 0; page < kSlabShape[c].bytes >> shift; ++page) {
+        const BitRun run = s->ObjectsOn(page, shift);
+        for (size_t i = 0; i < s->objects; ++i) {
+          const bool on = ((s->PagesOf(i, 1, shift) >> page) & 1) != 0;
+          ASSERT_EQ(on, i >= run.first && i < run.first + run.count) << c << " " << page;
+        }
+      }
+    }
+  }
+}
+
+TEST(SlabList, KeepsItsOrder) {
+  std::vector<std::unique_ptr<TestSlab>> slabs;
+  for (int i = 0; i < 4; ++i) slabs.push_back(std::make_unique<TestSlab>(5));
+  SlabList<&Slab::in_queue> list;
+  for (auto& s : slabs) list.PushBack(s->get());
+  list.Remove(slabs[1]->get());
+  list.Remove(slabs[3]->get());
+  list.PushFront(slabs[3]->get());
+  for (const int i : {3, 0, 2}) {
+    ASSERT_EQ(list.first(), slabs[i]->get());
+    list.Remove(slabs[i]->get());
+  }
+  EXPECT_EQ(list.first(), nullptr);
+  list.PushBack(slabs[0]->get());
+  EXPECT_EQ(list.first(), slabs[0]->get());
+}
+
+class BinTest : public testing::Test {
+ protected:
+  static constexpr SizeClass kClass = ClassOf(256);
+
+  BinTest() {
+    for (uintptr_t i = 0; i < 6; ++i) {
+      slabs_.push_back(std::make_unique<TestSlab>(kClass, (i + 1) << 40));
+      bin_.Add(slabs_.back()->get());
+    }
+  }
+  size_t Take(size_t slab, size_t n) {
+    void* to[256];
+    return bin_.Take(slabs_[slab]->get(), to, n, kPageShift);
+  }
+
+  Bin bin_;
+  std::vector<std::unique_ptr<TestSlab>> slabs_;
+};
+
+TEST_F(BinTest, TheFullestSlabWithAFreeObjectIsFirst) {
+  for (size_t i = 0; i < 6; ++i) Take(i, 40 * i);
+  EXPECT_EQ(bin_.Fullest(), slabs_[5]->get());
+  EXPECT_EQ(Take(5, 256), 56u);
+  bin_.Verify();
+  EXPECT_EQ(bin_.Fullest(), slabs_[4]->get());
+  bin_.Remove(slabs_[4]->get());
+  EXPECT_EQ(bin_.Fullest(), slabs_[3]->get());
+  EXPECT_EQ(bin_.slabs(), 5u);
+  EXPECT_EQ(bin_.free_objects(), 256u + 216 + 176 + 136);
+  bin_.Verify();
+}
+
+TEST_F(BinTest, NothingIsFirstWhenAllAreFull) {
+  for (size_t i = 0; i < 6; ++i) Take(i, 256);
+  EXPECT_EQ(bin_.Fullest(), nullptr);
+  EXPECT_EQ(bin_.free_objects(), 0u);
+  bin_.Give(slabs_[2]->get(), 17);
+  EXPECT_EQ(bin_.Fullest(), slabs_[2]->get());
+  bin_.Verify();
+}
+
+TEST_F(BinTest, SlabsAreInspectedInTheOrderTheirObjectsCameBack) {
+  for (size_t i = 0; i < 6; ++i) Take(i, 2);
+  for (const size_t i : {4, 1, 4, 3}) bin_.Give(slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
+  EXPECT_EQ(bin_.queue_length(), 3u);
+  bin_.Remove(slabs_[1]->get());
+  EXPECT_EQ(bin_.NextToInspect(), slabs_[4]->get());
+  bin_.InspectAgain(slabs_[4]->get());
+  EXPECT_EQ(bin_.NextToInspect(), slabs_[3]->get());
+  EXPECT_EQ(bin_.NextToInspect(), slabs_[4]->get());
+  EXPECT_EQ(bin_.NextToInspect(), nullptr);
+}
+
+TEST_F(BinTest, HiddenObjectsCannotBeTaken) {
+  Slab* const s = slabs_[0]->get();
+  Take(0, 100);
+  for (size_t i = 20; i < 60; ++i) bin_.Give(s, i);
+  // 256 KiB / 4 KiB: pages of 16 objects; the third is wholly free, the second and fourth are not.
+  const uint64_t pages = s->FreePages(kPageShift);
+  EXPECT_EQ(pages, uint64_t{1} << 2);
+  EXPECT_EQ(bin_.Hide(s, pages, kPageShift), 16u);
+  bin_.Verify();
+  void* to[256];
+  const size_t got = bin_.Take(s, to, 256, kPageShift);
+  EXPECT_EQ(got, 24u + 156);
+  for (size_t i = 0; i < got; ++i) ASSERT_NE(IndexOf(s, to[i]) / 16, 2u);
+  bin_.Unhide(s, pages, kPageShift);
+  bin_.Verify();
+  EXPECT_EQ(Take(0, 256), 16u);
+}
+
+}  // namespace
+}  // namespace granary
