@@ -37,10 +37,9 @@ class Bin {
     return taken;
   }
 
-  // Object `index` of s, which is in use, becomes free.
-  void Give(Slab* s, size_t index) {
-    s->Give(index);
-    ++free_objects_;
+  // Objects of s have become free (Slab::Give), `count` of them.
+  void Gave(Slab* s, size_t count) {
+    free_objects_ += count;
     Relink(s);
     if (!s->queued) {
       s->queued = true;

@@ -69,7 +69,7 @@ class Central {
   uint64_t CleanPages(uint64_t dirty_granules) const noexcept;
   uint64_t DirtyGranules(const Slab& s) const noexcept;
   size_t Inspect(SizeClass c, Slab* s) noexcept;
-  Slab* CheckedSlab(SizeClass c, void* p, size_t* index) noexcept;
+  Slab* CheckedSlab(SizeClass c, void* p) noexcept;
 
   PageMap* map_ = nullptr;
   Metadata<System>* metadata_ = nullptr;

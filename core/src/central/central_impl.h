@@ -87,19 +87,22 @@ uint64_t Central<System, Pages>::DirtyGranules(const Slab& s) const noexcept {
   return dirty;
 }
 
-// The slab of a returned address, and which of its objects it is.
 template <Os System, class Pages>
-Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p, size_t* index) noexcept {
-  const size_t size = kClassSize[c];
-  if (map_->ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
-  Slab* const s = map_->SlabAt(p);
-  const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s->base);
-  *index = ObjectAt(c, offset);
-  if (*index * size != offset || *index >= s->objects) {
-    Die(MisuseReport{Misuse::kUnaligned, "free", p, size, 0});
+Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
+  if (map_->ClassAt(p) == c) return map_->SlabAt(p);
+  Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
+}
+
+// Which object of s begins at p; ends the program if none in use does.
+inline size_t CheckedIndex(const Slab& s, void* p) noexcept {
+  const SizeClass c = s.size_class;
+  const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s.base);
+  const size_t index = ObjectAt(c, offset);
+  if (index * kClassSize[c] != offset || index >= s.objects) {
+    Die(MisuseReport{Misuse::kUnaligned, "free", p, kClassSize[c], 0});
   }
-  if (s->IsFree(*index)) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
-  return s;
+  if (s.IsFree(index)) Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
+  return index;
 }
 
 template <Os System, class Pages>
@@ -117,21 +120,26 @@ void Central<System, Pages>::Return(SizeClass c, void* const* from, size_t n) no
   }
 }
 
-// Stops after the first slab that became empty, so that it is retired without the lock.
+// Stops after the first slab that became empty, so that it is retired without the lock. Neighbours
+// in the batch often share a slab, which is then looked up and moved between lists but once.
 template <Os System, class Pages>
 size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_t n,
                                            Slab** empty) noexcept {
   Locked hold(locks_[c].mutex);
   Bin& bin = bins_[c];
-  for (size_t i = 0; i < n; ++i) {
-    size_t index;
-    Slab* const s = CheckedSlab(c, from[i], &index);
-    bin.Give(s, index);
+  const size_t slab_bytes = kSlabShape[c].bytes;
+  for (size_t i = 0; i < n;) {
+    Slab* const s = CheckedSlab(c, from[i]);
+    const size_t first = i;
+    do {
+      s->Give(CheckedIndex(*s, from[i++]));
+    } while (i < n && static_cast<size_t>(static_cast<char*>(from[i]) - s->base) < slab_bytes);
+    bin.Gave(s, i - first);
     if (s->free < s->objects || bin.free_objects() == s->objects) continue;
     bin.Remove(s);
-    map_->SetSlab(s->base, kSlabShape[c].bytes, kNoClass, nullptr);
+    map_->SetSlab(s->base, slab_bytes, kNoClass, nullptr);
     *empty = s;
-    return i + 1;
+    return i;
   }
   return n;
 }

@@ -93,7 +93,7 @@ class Depot {
   static_assert(sizeof(Magazine) == 512);
 
   static constexpr size_t kMinMagazines = 4;
-  static constexpr size_t kMaxMagazines = 16;
+  static constexpr size_t kMaxBytes = 512 * kKiB;  // of one class
 
   struct alignas(kCacheLine) Row {
     Mutex<System> mutex;
@@ -108,7 +108,7 @@ class Depot {
   Magazine* PopFull(SizeClass c) noexcept {
     Row& row = rows_[c];
     if (row.objects.load(std::memory_order_relaxed) == 0) {
-      NoteMiss(row);
+      NoteMiss(c);
       return nullptr;
     }
     Locked hold(row.mutex);
@@ -122,11 +122,12 @@ class Depot {
   }
 
   // Missed objects that it had to refuse before: worth a higher limit.
-  void NoteMiss(Row& row) noexcept {
+  void NoteMiss(SizeClass c) noexcept {
+    Row& row = rows_[c];
     if (!row.refused) return;
     Locked hold(row.mutex);
     row.low.Note(0);
-    if (row.more < kMaxMagazines) row.more = row.more * 2 + kMinMagazines;
+    if (row.more * BatchOf(c) * kClassSize[c] < kMaxBytes) row.more = row.more * 2 + kMinMagazines;
   }
 
   bool PushFull(SizeClass c, void* const* from, size_t n) noexcept {

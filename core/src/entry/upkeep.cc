@@ -14,10 +14,10 @@ namespace {
 constexpr size_t kHelperFrom = 8 * kMiB;    // heaps smaller than this need no thread,
 constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these where the program has but one
 constexpr uint64_t kChildMillis = 2000;     // nor a forked child that lives shorter than this
-constexpr size_t kLeastDirty = 16 * kMiB;  // what may stay dirty without a helper, at any size
-constexpr size_t kStepBytes = 512 * kKiB;  // given back in one step on a slow path
-constexpr uint32_t kPollsPerLook = 64;     // slow paths between two looks at the clock
-constexpr uint32_t kQuietWindows = 20;     // windows without work before the helper sleeps
+constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a helper, at any size
+constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
+constexpr uint32_t kPollsPerLook = 64;      // slow paths between two looks at the clock
+constexpr uint32_t kQuietWindows = 20;      // windows without work before the helper sleeps
 constexpr uint32_t kSteps = kNumSmall + 1;
 
 uint64_t WindowMillis() {
@@ -33,7 +33,8 @@ size_t Upkeep::DirtyBound() noexcept {
 }
 
 bool Upkeep::HelperPays() noexcept {
-  if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone) return false;
+  if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
+    return false;
   const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
   return size >= (threads.seen() >= 2 ? kHelperFrom : kHelperAlone) &&
          (not_before_ == 0 || Linux::NowMillis() >= not_before_);

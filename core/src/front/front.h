@@ -18,7 +18,8 @@ class Front {
   using CacheOf = Cache<System>;
 
   constexpr Front() = default;
-  constexpr Front(Metadata<System>& metadata, Below& depot) : metadata_(&metadata), depot_(&depot) {}
+  constexpr Front(Metadata<System>& metadata, Below& depot)
+      : metadata_(&metadata), depot_(&depot) {}
   void Bind(Metadata<System>& metadata, Below& depot) noexcept {
     metadata_ = &metadata;
     depot_ = &depot;

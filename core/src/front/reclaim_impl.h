@@ -98,7 +98,8 @@ template <Os System, class Below>
 void Front<System, Below>::DrainCaller() noexcept {
   void* batch[kBatch];
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    for (size_t count; (count = arch::PopMany(c, batch, kBatch)) > 0;) depot_->Give(c, batch, count);
+    for (size_t count; (count = arch::PopMany(c, batch, kBatch)) > 0;)
+      depot_->Give(c, batch, count);
   }
 }
 

@@ -1,0 +1,177 @@
+#include "depot/depot.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/fake_die.h"
+#include "depot/fake_slabs.h"
+#include "os/fake_os.h"
+
+namespace granary {
+namespace {
+
+class DepotTest : public testing::Test {
+ protected:
+  using FakeDepot = Depot<FakeOs, FakeLedger>;
+  static constexpr SizeClass kClass = ClassOf(64);
+  static constexpr size_t kBatch = FakeDepot::BatchOf(kClass);
+
+  DepotTest() { FakeOs::Reset(); }
+  ~DepotTest() override { FakeOs::Reset(); }
+
+  // Takes `batches` batches from the slabs and gives them all.
+  void Circulate(size_t batches) {
+    std::vector<std::vector<void*>> all(batches, std::vector<void*>(kBatch));
+    for (auto& batch : all) ASSERT_EQ(depot_.Take(kClass, batch.data(), kBatch), kBatch);
+    for (auto& batch : all) depot_.Give(kClass, batch.data(), kBatch);
+  }
+
+  FakeLedger ledger_;
+  Metadata<FakeOs> metadata_;
+  FakeDepot depot_{metadata_, ledger_};
+};
+
+TEST_F(DepotTest, BatchesAreAtMostAMagazineAndAtLeastOne) {
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    EXPECT_GE(FakeDepot::BatchOf(c), 1u);
+    EXPECT_LE(FakeDepot::BatchOf(c), FakeDepot::kMagazine);
+    EXPECT_TRUE(IsSmall(c) || FakeDepot::BatchOf(c) == 1);
+  }
+}
+
+TEST_F(DepotTest, AFullMagazineComesBackWithoutTheSlabs) {
+  void *given[kBatch], *taken[kBatch];
+  ASSERT_EQ(depot_.Take(kClass, given, kBatch), kBatch);
+  depot_.Give(kClass, given, kBatch);
+  EXPECT_EQ(depot_.CachedObjects(kClass), kBatch);
+  EXPECT_EQ(ledger_.returns(), 0u);
+  ASSERT_EQ(depot_.Take(kClass, taken, kBatch), kBatch);
+  EXPECT_TRUE(std::equal(given, given + kBatch, taken));
+  EXPECT_EQ(ledger_.fetches(), 1u);
+  EXPECT_EQ(depot_.CachedObjects(kClass), 0u);
+}
+
+TEST_F(DepotTest, OddNumbersGoToTheSlabs) {
+  void* batch[kBatch];
+  ASSERT_EQ(depot_.Take(kClass, batch, kBatch - 1), kBatch - 1);
+  depot_.Give(kClass, batch, kBatch - 1);
+  depot_.Give(kClass, batch, 0);
+  EXPECT_EQ(ledger_.out(), 0u);
+  EXPECT_EQ(ledger_.returns(), 1u);
+}
+
+TEST_F(DepotTest, EveryClassMakesTheRoundTrip) {
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    void* batch[FakeDepot::kMagazine];
+    const size_t n = FakeDepot::BatchOf(c);
+    ASSERT_EQ(depot_.Take(c, batch, n), n);
+    depot_.Give(c, batch, n);
+    EXPECT_EQ(depot_.CachedObjects(c), n > 1 ? n : 0);
+  }
+  depot_.DrainAll();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_F(DepotTest, HoldsFewMagazinesUntilItMissesThem) {
+  Circulate(64);
+  const size_t few = depot_.CachedObjects(kClass);
+  EXPECT_LT(few, 16 * kBatch);
+  for (int i = 0; i < 8; ++i) Circulate(64);
+  EXPECT_GT(depot_.CachedObjects(kClass), 2 * few) << "it had refused what it then missed";
+  for (int i = 0; i < 100; ++i) Circulate(300);
+  EXPECT_LE(depot_.CachedObjects(kClass), 64 * kBatch) << "but there is a limit";
+}
+
+TEST_F(DepotTest, MagazinesThatLayIdleForAWindowGo) {
+  Circulate(4);
+  depot_.EndWindow();
+  EXPECT_EQ(depot_.CachedObjects(kClass), 4 * kBatch) << "they came in this window";
+  void* batch[kBatch];
+  depot_.Take(kClass, batch, kBatch);
+  depot_.Give(kClass, batch, kBatch);
+  depot_.EndWindow();
+  EXPECT_EQ(depot_.CachedObjects(kClass), kBatch) << "one was needed";
+  depot_.EndWindow();
+  EXPECT_EQ(depot_.CachedObjects(kClass), 0u);
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_F(DepotTest, VisitsWhatItHolds) {
+  Circulate(3);
+  size_t seen = 0;
+  depot_.ForEach(kClass, [&](void* p) { seen += ledger_.IsOut(p); });
+  EXPECT_EQ(seen, 3 * kBatch);
+}
+
+TEST_F(DepotTest, PassesRefusalsOn) {
+  ledger_.SetMost(10);
+  void* batch[kBatch];
+  EXPECT_EQ(depot_.Take(kClass, batch, kBatch), 10u);
+  EXPECT_EQ(depot_.Take(kClass, batch + 10, kBatch - 10), 0u);
+  depot_.Give(kClass, batch, 10);
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_F(DepotTest, WithoutMemoryForMagazinesObjectsGoToTheSlabs) {
+  FakeOs::RefuseMap(0, kNever);
+  Circulate(3);
+  EXPECT_EQ(depot_.CachedObjects(kClass), 0u);
+  EXPECT_EQ(ledger_.out(), 0u);
+  FakeOs::AllowAll();
+  Circulate(3);
+  EXPECT_EQ(depot_.CachedObjects(kClass), 3 * kBatch);
+}
+
+// Whatever happens, each object is in the hands of the caller, in the depot, or below.
+TEST_F(DepotTest, ConservesObjects) {
+  std::mt19937 random(6);
+  const SizeClass classes[] = {1, kClass, ClassOf(2000), kNumSmall - 1, kNumSmall};
+  std::vector<std::pair<SizeClass, void*>> held;
+  for (int step = 0; step < 5000; ++step) {
+    const SizeClass c = classes[random() % std::size(classes)];
+    const size_t n =
+        random() % 4 == 0 ? 1 + random() % FakeDepot::kMagazine : FakeDepot::BatchOf(c);
+    void* batch[FakeDepot::kMagazine];
+    size_t count = 0;
+    if (random() % 2 == 0) {
+      count = depot_.Take(c, batch, n);
+      for (size_t i = 0; i < count; ++i) held.emplace_back(c, batch[i]);
+    } else {
+      for (size_t i = held.size(); i-- > 0 && count < n;) {
+        if (held[i].first != c) continue;
+        batch[count++] = held[i].second;
+        held.erase(held.begin() + static_cast<ptrdiff_t>(i));
+      }
+      depot_.Give(c, batch, count);
+    }
+    if (random() % 500 == 0) depot_.EndWindow();
+    size_t cached = 0;
+    for (const SizeClass k : classes) cached += depot_.CachedObjects(k);
+    ASSERT_EQ(held.size() + cached, ledger_.out());
+  }
+}
+
+TEST_F(DepotTest, ThreadsShareIt) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([this, t] {
+      void* batch[4][kBatch];
+      for (int round = 0; round < 1000; ++round) {
+        size_t got[4];
+        for (int i = 0; i < 4; ++i) got[i] = depot_.Take(kClass, batch[i], kBatch);
+        for (int i = 0; i < 4; ++i) depot_.Give(kClass, batch[i], got[i]);
+        if (t == 0 && round % 100 == 0) depot_.EndWindow();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ledger_.out(), depot_.CachedObjects(kClass));
+  depot_.DrainAll();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+}  // namespace
+}  // namespace granary
