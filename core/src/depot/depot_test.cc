@@ -81,8 +81,8 @@ TEST_F(DepotTest, HoldsFewMagazinesUntilItMissesThem) {
   EXPECT_LT(few, 16 * kBatch);
   for (int i = 0; i < 8; ++i) Circulate(64);
   EXPECT_GT(depot_.CachedObjects(kClass), 2 * few) << "it had refused what it then missed";
-  for (int i = 0; i < 100; ++i) Circulate(300);
-  EXPECT_LE(depot_.CachedObjects(kClass), 64 * kBatch) << "but there is a limit";
+  for (int i = 0; i < 12; ++i) Circulate(1000);
+  EXPECT_LE(depot_.CachedObjects(kClass) * kClassSize[kClass], 2 * kMiB) << "within bounds";
 }
 
 TEST_F(DepotTest, MagazinesThatLayIdleForAWindowGo) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "arch/rseq.h"
+#include "base/check.h"
 #include "front/cache_layout.h"
 #include "front/exclusive.h"
 #include "os/mutex.h"

@@ -1,0 +1,286 @@
+#include "front/front.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/fake_die.h"
+#include "front/fake_depot.h"
+#include "os/fake_os.h"
+
+namespace granary {
+namespace {
+
+using TestFront = Front<FakeOs, FakeDepot>;
+
+class FrontTest : public testing::Test {
+ protected:
+  static constexpr SizeClass kClass = ClassOf(128);
+
+  FrontTest() { Start(2); }
+  ~FrontTest() override {
+    // Later tests and this thread's end must not find the caches of this one.
+    for (size_t i = 0; i < kMaxCaches + kUnregisteredIndices; ++i) {
+      anchor.cache[i] = anchor.null_cache;
+    }
+    thread_area = 0;
+    FakeOs::Reset();
+  }
+
+  void Start(unsigned cpus) {
+    FakeOs::Reset();
+    FakeOs::SetCpus(cpus);
+    thread_area = 0;
+    threads.OnExit(nullptr);
+    front_.Init();
+  }
+
+  void* Allocate(SizeClass c) {
+    void* const p = arch::Pop(c);
+    return p != nullptr ? p : front_.Allocate(c);
+  }
+  void Free(SizeClass c, void* p) {
+    if (!arch::Push(c, p)) front_.Free(c, p);
+  }
+  // Holds n objects at once, then frees them.
+  void Burst(SizeClass c, size_t n) {
+    std::vector<void*> objects(n);
+    for (void*& p : objects) p = Allocate(c);
+    for (void* p : objects) Free(c, p);
+  }
+
+  size_t Cached() {
+    size_t sum = 0;
+    for (SizeClass c = 1; c < kNumClasses; ++c) sum += front_.CachedObjects(c);
+    return sum;
+  }
+  // Looks at every cache from outside.
+  void Verify() {
+    ASSERT_TRUE(front_.StopAll());
+    front_.ForEachCache([](TestFront::CacheOf& cache) { cache.Verify(); });
+    front_.ResumeAll();
+  }
+  size_t Granted() {
+    size_t most = 0;
+    front_.ForEachCache(
+        [&](TestFront::CacheOf& cache) { most = std::max(most, cache.granted.load()); });
+    return most;
+  }
+
+  Metadata<FakeOs> metadata_;
+  FakeDepot depot_;
+  std::unique_ptr<TestFront> owned_ = std::make_unique<TestFront>(metadata_, depot_);
+  TestFront& front_ = *owned_;
+  FakeLedger& ledger_ = depot_.ledger;
+};
+
+TEST_F(FrontTest, TheKernelRunsSequencesHere) {
+  EXPECT_EQ(threads.owner(), CacheOwner::kCpu);
+  Free(kClass, Allocate(kClass));
+  EXPECT_GE(Threads::CurrentIndex(), 0);
+}
+
+TEST_F(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
+  Burst(kClass, 4);
+  const size_t fetches = ledger_.fetches();
+  for (int i = 0; i < 1000; ++i) Burst(kClass, 4);
+  EXPECT_LE(ledger_.fetches(), fetches + 4) << "but for a change of CPU";
+}
+
+TEST_F(FrontTest, ConservesObjectsAndCountsAllocations) {
+  std::mt19937 random(10);
+  const SizeClass classes[] = {1, kClass, ClassOf(4000), kNumSmall - 1, kNumSmall, kNumClasses - 1};
+  std::vector<std::pair<SizeClass, void*>> held;
+  std::vector<uint64_t> allocations(kNumClasses);
+  for (int step = 0; step < 20000; ++step) {
+    // It comes and goes like tides, so that caches run empty and full.
+    const bool flood = (step / 700) % 2 == 0;
+    if (random() % 4 < (flood ? 3u : 1u)) {
+      const SizeClass c = classes[random() % std::size(classes)];
+      held.emplace_back(c, Allocate(c));
+      ASSERT_TRUE(ledger_.IsOut(held.back().second));
+      ++allocations[c];
+    } else if (!held.empty()) {
+      std::swap(held[random() % held.size()], held.back());
+      Free(held.back().first, held.back().second);
+      held.pop_back();
+    }
+    if (step % 500 != 0) continue;
+    Verify();
+    ASSERT_EQ(held.size() + Cached(), ledger_.out());
+    for (const SizeClass c : classes) ASSERT_EQ(front_.Allocations(c), allocations[c]);
+    if (random() % 4 == 0) front_.ReclaimIdle();
+    if (random() % 8 == 0) front_.Flush();
+  }
+  front_.Flush();
+  EXPECT_EQ(Cached(), 0u);
+  EXPECT_EQ(ledger_.out(), held.size());
+}
+
+TEST_F(FrontTest, CapacityFollowsUse) {
+  Burst(kClass, 1);
+  const size_t small = Granted();
+  for (int i = 0; i < 50; ++i) Burst(kClass, 500);
+  EXPECT_GT(Granted(), small);
+  EXPECT_LE(Granted(), (LongCapacity(kClass) + 8) * kClassSize[kClass]);
+  EXPECT_GT(front_.CachedObjects(kClass), 100u);
+  Verify();
+}
+
+TEST_F(FrontTest, EveryClassCanGrowToItsEnd) {
+  front_.SetBudget(kGiB);
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    for (int i = 0; i < 12; ++i) Burst(c, 2 * LongCapacity(c));
+    EXPECT_LE(front_.CachedObjects(c), 2 * LongCapacity(c));
+  }
+  Verify();
+  front_.Flush();
+  Verify();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_F(FrontTest, TheBudgetBoundsACache) {
+  front_.SetBudget(64 * kKiB);
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    for (int i = 0; i < 6; ++i) Burst(c, 300);
+    ASSERT_LE(Granted(), 64 * kKiB);
+  }
+  Verify();
+}
+
+TEST_F(FrontTest, NoBudgetMeansNoSlots) {
+  front_.SetBudget(0);
+  for (int i = 0; i < 6; ++i) Burst(kClass, 300);
+  EXPECT_EQ(Granted(), 0u);
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_F(FrontTest, IdleObjectsAreReclaimedOnTheSecondLook) {
+  for (int i = 0; i < 20; ++i) Burst(kClass, 500);
+  ASSERT_GE(front_.CachedObjects(kClass) * kClassSize[kClass], 16 * kKiB);
+  front_.ReclaimIdle();
+  EXPECT_GT(front_.CachedObjects(kClass), 0u) << "it was in use until now";
+  front_.ReclaimIdle();
+  EXPECT_EQ(front_.CachedObjects(kClass), 0u);
+  EXPECT_EQ(ledger_.out(), 0u);
+  Burst(kClass, 500);
+  Verify();
+}
+
+TEST_F(FrontTest, ReclaimLeavesWhatIsInUse) {
+  const SizeClass busy = ClassOf(1000);
+  for (int i = 0; i < 20; ++i) {
+    Burst(kClass, 500);
+    Burst(busy, 20);
+  }
+  front_.ReclaimIdle();
+  Burst(busy, 1);
+  front_.ReclaimIdle();
+  EXPECT_EQ(front_.CachedObjects(kClass), 0u);
+  EXPECT_GT(front_.CachedObjects(busy), 0u);
+}
+
+TEST_F(FrontTest, NothingIsDrainedThatCouldBeInUse) {
+  for (int i = 0; i < 20; ++i) Burst(kClass, 500);
+  const size_t cached = front_.CachedObjects(kClass);
+  FakeOs::SetCanAbort(false);
+  front_.ReclaimIdle();
+  front_.ReclaimIdle();
+  EXPECT_EQ(front_.CachedObjects(kClass), cached);
+  EXPECT_FALSE(front_.StopAll());
+  front_.ResumeAll();
+  front_.Flush();
+  EXPECT_EQ(ledger_.out(), 0u) << "the caller's own cache, one class at a time";
+}
+
+TEST_F(FrontTest, AStoppedCacheServesNobody) {
+  Burst(kClass, 8);
+  const size_t cached = front_.CachedObjects(kClass);
+  ASSERT_TRUE(front_.StopAll());
+  EXPECT_EQ(arch::Pop(kClass), nullptr);
+  void* const p = front_.Allocate(kClass);
+  EXPECT_NE(p, nullptr) << "from below";
+  EXPECT_FALSE(arch::Push(kClass, p));
+  front_.Free(kClass, p);
+  EXPECT_EQ(front_.CachedObjects(kClass), cached);
+  front_.ResumeAll();
+  EXPECT_NE(arch::Pop(kClass), nullptr);
+}
+
+TEST_F(FrontTest, RefusalsArePassedOn) {
+  ledger_.SetMost(3);
+  std::vector<void*> objects;
+  while (void* p = Allocate(kClass)) objects.push_back(p);
+  EXPECT_EQ(objects.size(), 3u);
+  for (void* p : objects) Free(kClass, p);
+  EXPECT_NE(Allocate(kClass), nullptr);
+}
+
+TEST_F(FrontTest, WithoutMemoryForACacheObjectsComeFromBelow) {
+  FakeOs::RefuseMap(0, kNever);
+  Burst(kClass, 100);
+  EXPECT_EQ(Cached(), 0u);
+  EXPECT_EQ(ledger_.out(), 0u);
+  EXPECT_EQ(front_.Allocations(kClass), 100u);
+  FakeOs::AllowAll();
+  Burst(kClass, 100);
+  EXPECT_GT(Cached(), 0u);
+}
+
+// As a thread made by a bare clone(): no index, no sequences.
+TEST_F(FrontTest, ThreadsWithoutAnIndexShare) {
+  static RestartArea lone{.cpu_id = -1, .concurrency_id = -1};
+  thread_area = AddressOf(&lone) - AddressOf(&anchor.unregistered);
+  const SizeClass classes[] = {1, kClass, kNumSmall - 1, kNumClasses - 1};
+  for (const SizeClass c : classes) {
+    for (int i = 0; i < 5; ++i) Burst(c, 30);
+    EXPECT_EQ(front_.Allocations(c), 150u);
+    EXPECT_EQ(front_.CachedObjects(c), ledger_.out());
+    front_.Flush();
+    EXPECT_EQ(ledger_.out(), 0u);
+  }
+}
+
+TEST_F(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
+  Start(0);
+  ASSERT_EQ(threads.owner(), CacheOwner::kThread);
+  static TestFront* front;
+  front = &front_;
+  threads.OnExit([](size_t index) { front->Forget(index, true); });
+  std::thread([this] {
+    for (int i = 0; i < 5; ++i) Burst(kClass, 100);
+    EXPECT_GE(Threads::CurrentIndex(), static_cast<int>(kMaxCpus));
+    EXPECT_GT(Cached(), 0u);
+  }).join();
+  EXPECT_EQ(Cached(), 0u);
+  EXPECT_EQ(ledger_.out(), 0u);
+  threads.OnExit(nullptr);
+}
+
+// Threads on all CPUs, while another stops, inspects and drains the caches.
+TEST_F(FrontTest, ThreadsAndReclaimLoseNothing) {
+  std::vector<std::thread> workers;
+  for (int t = 0; t < 3; ++t) {
+    workers.emplace_back([this, t] {
+      const SizeClass c = t == 0 ? ClassOf(2000) : kClass;
+      for (int i = 0; i < 300; ++i) Burst(c, 20 + (i % 7) * 40);
+    });
+  }
+  for (int i = 0; i < 60; ++i) {
+    if (i % 3 == 0) Verify();
+    if (i % 3 == 1) front_.ReclaimIdle();
+    if (i % 3 == 2) front_.Flush();
+    std::this_thread::yield();
+  }
+  for (std::thread& worker : workers) worker.join();
+  Verify();
+  EXPECT_EQ(Cached(), ledger_.out());
+  front_.Flush();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+}  // namespace
+}  // namespace granary
