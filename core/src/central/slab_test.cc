@@ -153,6 +153,11 @@ TEST(SlabList, KeepsItsOrder) {
   EXPECT_EQ(list.first(), slabs[0]->get());
 }
 
+void GiveTo(Bin& bin, Slab* s, size_t index) {
+  s->Give(index);
+  bin.Gave(s, 1);
+}
+
 class BinTest : public testing::Test {
  protected:
   static constexpr SizeClass kClass = ClassOf(256);
@@ -189,14 +194,15 @@ TEST_F(BinTest, NothingIsFirstWhenAllAreFull) {
   for (size_t i = 0; i < 6; ++i) Take(i, 256);
   EXPECT_EQ(bin_.Fullest(), nullptr);
   EXPECT_EQ(bin_.free_objects(), 0u);
-  bin_.Give(slabs_[2]->get(), 17);
+  GiveTo(bin_, slabs_[2]->get(), 17);
   EXPECT_EQ(bin_.Fullest(), slabs_[2]->get());
   bin_.Verify();
 }
 
 TEST_F(BinTest, SlabsAreInspectedInTheOrderTheirObjectsCameBack) {
   for (size_t i = 0; i < 6; ++i) Take(i, 2);
-  for (const size_t i : {4, 1, 4, 3}) bin_.Give(slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
+  for (const size_t i : {4, 1, 4, 3})
+    GiveTo(bin_, slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
   EXPECT_EQ(bin_.queue_length(), 3u);
   bin_.Remove(slabs_[1]->get());
   EXPECT_EQ(bin_.NextToInspect(), slabs_[4]->get());
@@ -209,7 +215,7 @@ TEST_F(BinTest, SlabsAreInspectedInTheOrderTheirObjectsCameBack) {
 TEST_F(BinTest, HiddenObjectsCannotBeTaken) {
   Slab* const s = slabs_[0]->get();
   Take(0, 100);
-  for (size_t i = 20; i < 60; ++i) bin_.Give(s, i);
+  for (size_t i = 20; i < 60; ++i) GiveTo(bin_, s, i);
   // 256 KiB / 4 KiB: pages of 16 objects; the third is wholly free, the second and fourth are not.
   const uint64_t pages = s->FreePages(kPageShift);
   EXPECT_EQ(pages, uint64_t{1} << 2);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/hint.h"
 #include "base/low_water.h"
 #include "central/central.h"
 #include "os/mutex.h"
@@ -57,7 +58,7 @@ class Depot {
         Locked hold(rows_[c].mutex);
         Row& row = rows_[c];
         idle = row.low.EndWindow(row.full_count);
-        if (!row.refused) row.more /= 2;
+        if (!row.refused) row.more = row.more / 2;
         row.refused = false;
       }
       Drain(c, idle);
@@ -97,10 +98,10 @@ class Depot {
 
   struct alignas(kCacheLine) Row {
     Mutex<System> mutex;
-    bool refused = false;  // the limit was met in this window, and objects were missed
+    Hint<bool> refused;  // the limit was met in this window, and objects were missed
     Magazine* full = nullptr;
-    size_t full_count = 0;
-    size_t more = 0;  // full magazines that it may hold beyond kMinMagazines
+    Hint<size_t> full_count;
+    Hint<size_t> more;  // full magazines that it may hold beyond kMinMagazines
     LowWater low;
     std::atomic<size_t> objects{0};
   };
@@ -115,7 +116,7 @@ class Depot {
     Magazine* const m = row.full;
     if (m == nullptr) return nullptr;
     row.full = m->next;
-    --row.full_count;
+    row.full_count = row.full_count - 1;
     row.low.Note(row.full_count);
     row.objects.fetch_sub(m->count, std::memory_order_relaxed);
     return m;
@@ -143,7 +144,7 @@ class Depot {
     Locked hold(row.mutex);
     m->next = row.full;
     row.full = m;
-    ++row.full_count;
+    row.full_count = row.full_count + 1;
     row.objects.fetch_add(n, std::memory_order_relaxed);
     return true;
   }

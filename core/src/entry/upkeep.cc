@@ -18,6 +18,9 @@ constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a hel
 constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
 constexpr uint32_t kPollsPerLook = 64;      // slow paths between two looks at the clock
 constexpr uint32_t kQuietWindows = 20;      // windows without work before the helper sleeps
+constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
+constexpr uint64_t kGrowthMillis =
+    12;  // a heap that took no tracker for so long has stopped growing
 constexpr uint32_t kSteps = kNumSmall + 1;
 
 uint64_t WindowMillis() {
@@ -128,25 +131,58 @@ void Upkeep::StartHelper() noexcept {
 }
 
 void* Upkeep::HelperMain(void* self) noexcept {
-  auto& upkeep = *static_cast<Upkeep*>(self);
 #if defined(__GLIBC__)
   pthread_setname_np(pthread_self(), "granary");
 #endif
+  static_cast<Upkeep*>(self)->HelperLoop();
+  return nullptr;
+}
+
+void Upkeep::HelperLoop() noexcept {
   uint32_t quiet = 0;
+  uint64_t end = Linux::NowMillis() + WindowMillis();
   for (;;) {
-    if (options.dirty_decay_ms < 0 || quiet > kQuietWindows) {
-      upkeep.asleep_.store(1);
-      Linux::Wait(upkeep.asleep_, 1);
-      quiet = 0;
+    const uint64_t now = Linux::NowMillis();
+    if (options.dirty_decay_ms >= 0 && now >= end) {
+      const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
+      RunWindow();
+      const size_t after = heap.pages().Stats().released + heap.pages().used_bytes();
+      quiet = after == before ? quiet + 1 : 0;
+      end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
+      continue;
     }
-    Linux::SleepMillis(WindowMillis() > 10 ? WindowMillis() : 10);
-    const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
-    upkeep.RunWindow();
-    quiet = heap.pages().Stats().released + heap.pages().used_bytes() == before ? quiet + 1 : 0;
+    if (heap.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
+      WatchGrowth(now + WindowMillis());
+      continue;
+    }
+    const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
+    dormant_.store(dormant, std::memory_order_relaxed);
+    asleep_.store(1);
+    Linux::WaitFor(asleep_, 1, dormant ? kDormantMillis : end - now);
+    asleep_.store(0);
+    if (dormant) quiet = 0;
   }
 }
 
-void Upkeep::WakeHelper() noexcept {
+// Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
+void Upkeep::WatchGrowth(uint64_t until) noexcept {
+  PageHeap<Linux>& pages = heap.pages();
+  uint64_t last = Linux::NowMillis();
+  for (uint64_t now = last; now < last + kGrowthMillis && now < until; now = Linux::NowMillis()) {
+    const uint32_t fresh = pages.fresh_trackers();
+    if (fresh != fresh_seen_.load(std::memory_order_relaxed)) {
+      fresh_seen_.store(fresh, std::memory_order_relaxed);
+      last = now;
+    }
+    if (!pages.PrepareAhead()) Linux::SleepMicros(20);
+  }
+}
+
+void Upkeep::PollAsleep() noexcept {
+  if (!dormant_.load(std::memory_order_relaxed) &&
+      heap.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
+    return;
+  }
   if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
 }
 

@@ -16,10 +16,11 @@ class Upkeep {
  public:
   // On every slow path, with no lock held.
   void Poll() noexcept {
-    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning)
+    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) {
       PollWithoutHelper();
-    else if (asleep_.load(std::memory_order_relaxed))
-      WakeHelper();
+    } else if (asleep_.load(std::memory_order_relaxed) != 0) {
+      PollAsleep();
+    }
   }
 
   // The same in a call that allocates: the C library may hold its own locks while it frees, so only
@@ -53,9 +54,11 @@ class Upkeep {
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
 
   void PollWithoutHelper() noexcept;
-  void WakeHelper() noexcept;
+  void PollAsleep() noexcept;
   void StartHelper() noexcept;
   static void* HelperMain(void* self) noexcept;
+  void HelperLoop() noexcept;
+  void WatchGrowth(uint64_t until) noexcept;
   void RunWindow() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
@@ -64,9 +67,11 @@ class Upkeep {
 
   Mutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
-  std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
-  uint64_t not_before_ = 0;          // the earliest time, in milliseconds, to start a helper
-  std::atomic<uint32_t> asleep_{0};
+  std::atomic<bool> wanted_{false};      // the process has grown so that a helper pays
+  uint64_t not_before_ = 0;              // the earliest time, in milliseconds, to start a helper
+  std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
+  std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it
+  std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
   std::atomic<uint32_t> polls_{0};
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};

@@ -9,6 +9,7 @@
 
 #include "arch/rseq.h"
 #include "base/check.h"
+#include "base/hint.h"
 #include "front/cache_layout.h"
 #include "front/exclusive.h"
 #include "os/mutex.h"
@@ -21,9 +22,9 @@ struct Cache {
   Mutex<System> lock;
   std::atomic<bool> stopped{false};
   std::atomic<size_t> granted{0};       // bytes that the capacities add up to
-  uint16_t capacity[kNumClasses] = {};  // slots
-  bool missed[kNumClasses] = {};        // found empty since it last grew
-  bool overflowed[kNumClasses] = {};    // found full since it last grew
+  Hint<uint16_t> capacity[kNumClasses] = {};  // slots
+  Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
+  Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
   uint64_t seen[kNumClasses] = {};      // the headers when last inspected
   CacheWords words[kCacheLayout.words];
 

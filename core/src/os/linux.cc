@@ -164,9 +164,24 @@ void Linux::Wake(std::atomic<uint32_t>& word) noexcept {
   Call(SYS_futex, Bits(&word), FUTEX_WAKE_PRIVATE, 1);
 }
 
-void Linux::SleepMillis(uint64_t millis) noexcept {
-  timespec t{static_cast<time_t>(millis / 1000), static_cast<long>(millis % 1000) * 1000000};
-  Call(SYS_nanosleep, Bits(&t));
+namespace {
+
+struct Span {
+  timespec t;
+  explicit Span(uint64_t micros)
+      : t{static_cast<time_t>(micros / 1000000), static_cast<long>(micros % 1000000) * 1000} {}
+};
+
+}  // namespace
+
+void Linux::SleepMicros(uint64_t micros) noexcept {
+  Span span(micros);
+  Call(SYS_nanosleep, Bits(&span.t));
+}
+
+void Linux::WaitFor(std::atomic<uint32_t>& word, uint32_t value, uint64_t millis) noexcept {
+  Span span(millis * 1000);
+  Call(SYS_futex, Bits(&word), FUTEX_WAIT_PRIVATE, value, Bits(&span.t));
 }
 
 void Linux::WriteError(const char* text, size_t bytes) noexcept {

@@ -25,7 +25,9 @@ struct Linux {
   static void Wake(std::atomic<uint32_t>& word) noexcept;
 
   // Beyond the concept: what only the entry layer and the messages use.
-  static void SleepMillis(uint64_t millis) noexcept;
+  static void SleepMicros(uint64_t micros) noexcept;
+  // Wait, for at most `millis`.
+  static void WaitFor(std::atomic<uint32_t>& word, uint32_t value, uint64_t millis) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
   [[noreturn]] static void Abort() noexcept;
   // Whether the kernel runs restartable sequences for the calling thread at `area`.

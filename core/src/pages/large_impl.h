@@ -57,7 +57,9 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
   }
   if (head == nullptr) return {};
   for (size_t i = 0; i < count; ++i) {
-    map_->TrackerAt(head->base + i * kTrackerBytes)->state = State::kLargeBody;
+    Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
+    t->state = State::kLargeBody;
+    NoteTaken(t, false);
   }
   head->state = State::kLargeHead;
   head->trackers = static_cast<uint32_t>(count);
@@ -104,7 +106,9 @@ bool PageHeap<System>::ExtendBlock(Tracker* head, size_t trackers) noexcept {
   const size_t more = trackers - head->trackers;
   if (!free_.TakeAt(behind, more)) return false;
   for (size_t i = 0; i < more; ++i) {
-    map_->TrackerAt(behind->base + i * kTrackerBytes)->state = State::kLargeBody;
+    Tracker* const t = map_->TrackerAt(behind->base + i * kTrackerBytes);
+    t->state = State::kLargeBody;
+    NoteTaken(t, false);
   }
   head->trackers = static_cast<uint32_t>(trackers);
   return true;

@@ -70,6 +70,12 @@ class PageHeap {
   // Gives back up to `bytes` of dirty memory, owed or not.
   size_t Release(size_t bytes) noexcept;
 
+  // A heap that grows through address space for huge pages: how many trackers it took there so far.
+  uint32_t fresh_trackers() const { return fresh_.load(std::memory_order_relaxed); }
+  // Faults in the tracker that would be taken next, or the one after it, if it is untouched; false
+  // if there is nothing to prepare.
+  bool PrepareAhead() noexcept;
+
   size_t dirty_bytes() const { return dirty_.load(std::memory_order_relaxed) * kGranule; }
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed) * kGranule; }
   size_t owed_bytes() const { return owed_.load(std::memory_order_relaxed) * kGranule; }
@@ -91,6 +97,8 @@ class PageHeap {
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 64 * kMiB;
 
+  void NoteTaken(Tracker* t, bool for_spans) noexcept;
+  Tracker* TakeUntouched() noexcept;
   Tracker* TakeTrackers(size_t count, size_t alignment) noexcept;
   bool Grow(size_t trackers) noexcept;
   bool AddChunk(char* base, size_t bytes) noexcept;
@@ -121,10 +129,12 @@ class PageHeap {
   // In granules; written under the lock, read without.
   std::atomic<size_t> used_{0}, dirty_{0}, owed_{0}, large_{0}, mapped_{0};
   std::atomic<size_t> released_{0}, release_calls_{0};
+  std::atomic<uint32_t> fresh_{0};
 };
 
 }  // namespace granary
 
+#include "pages/ahead_impl.h"
 #include "pages/large_impl.h"
 #include "pages/pages_impl.h"
 #include "pages/release_impl.h"

@@ -15,6 +15,7 @@ Memory PageHeap<System>::AllocateSpan(size_t granules) noexcept {
     t = TakeTrackers(1, kTrackerBytes);
     if (t == nullptr) return {};
     t->state = State::kSpans;
+    NoteTaken(t, true);
   }
   const BitRun run = t->BestFit(granules);
   Memory memory{t->Address(run.first)};

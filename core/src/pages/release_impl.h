@@ -54,6 +54,7 @@ size_t PageHeap<System>::ReleaseOneFree() noexcept {
   });
   if (found == nullptr || !free_.TakeAt(found, 1)) return 0;
   found->state = State::kLargeBody;
+  NoteTaken(found, false);
   const size_t dirty = found->UseDirty(0, Tracker::kGranules);
   Account(Tracker::kGranules, dirty);
   ReleaseUnlocked(found->base, kTrackerBytes);

@@ -31,6 +31,7 @@ struct Tracker {
   uint16_t longest = 0;  // granules in the longest free run, while in a list of spans
   uint16_t list = 0;     // which list of spans
   State state = State::kFree;
+  bool prepared = false;      // faulted in ahead of need, and not used yet
   bool huge_allowed = false;  // the kernel may back it with one page on touch
   uint32_t trackers = 0;      // of the run (kFree, its first and last) or block (kLargeHead)
   size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)

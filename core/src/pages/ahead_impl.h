@@ -1,0 +1,49 @@
+// Faulting ahead of need: a heap that grows steadily finds its next trackers already backed by huge
+// pages, at a fraction of the cost of one fault for each small page and without the stall of a huge
+// one on the path of the program.
+#pragma once
+
+#include "pages/pages.h"
+
+namespace granary {
+
+template <Os System>
+void PageHeap<System>::NoteTaken(Tracker* t, bool for_spans) noexcept {
+  t->prepared = false;
+  if (for_spans && t->huge_allowed) fresh_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// The tracker to prepare, out of the free runs; nullptr if the next two are no longer untouched.
+template <Os System>
+Tracker* PageHeap<System>::TakeUntouched() noexcept {
+  Tracker* const first = free_.Take(1, kTrackerBytes);
+  if (first == nullptr) return nullptr;
+  first->state = State::kLargeBody;
+  if (first->huge_allowed && first->dirty_count == 0) return first;
+  Tracker* const second = first->prepared ? free_.Take(1, kTrackerBytes) : nullptr;
+  if (second != nullptr) second->state = State::kLargeBody;  // no neighbour for a free one
+  BecomeFree(first, 1);
+  if (second == nullptr) return nullptr;
+  if (second->huge_allowed && second->dirty_count == 0) return second;
+  BecomeFree(second, 1);
+  return nullptr;
+}
+
+template <Os System>
+bool PageHeap<System>::PrepareAhead() noexcept {
+  Locked hold(mutex_);
+  Tracker* const t = TakeUntouched();
+  if (t == nullptr) return false;
+  mutex_.Unlock();
+  const bool populated = System::Populate(t->base, kTrackerBytes);
+  mutex_.Lock();
+  if (populated) {
+    t->MarkDirty(0, Tracker::kGranules);
+    t->prepared = true;
+    Unaccount(0, Tracker::kGranules);
+  }
+  BecomeFree(t, 1);
+  return populated;
+}
+
+}  // namespace granary
