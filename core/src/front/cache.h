@@ -21,11 +21,11 @@ template <Os System>
 struct Cache {
   Mutex<System> lock;
   std::atomic<bool> stopped{false};
-  std::atomic<size_t> granted{0};       // bytes that the capacities add up to
+  std::atomic<size_t> granted{0};             // bytes that the capacities add up to
   Hint<uint16_t> capacity[kNumClasses] = {};  // slots
   Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
   Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
-  uint64_t seen[kNumClasses] = {};      // the headers when last inspected
+  uint64_t seen[kNumClasses] = {};            // the headers when last inspected
   CacheWords words[kCacheLayout.words];
 
   void Init() {
