@@ -32,6 +32,9 @@ GRANARY_NOINLINE void FreeSlow(void* p) {
   errno = error;
 }
 
+// The request stays in its register on the way here.
+GRANARY_NOINLINE void* AllocateSlow(size_t size) { return heap.Allocate(size); }
+
 GRANARY_NOINLINE void FreeSizedSlow(void* p, size_t size, size_t alignment) {
   const int error = errno;
   heap.FreeSized(p, size, alignment);
@@ -47,7 +50,7 @@ extern "C" {
 
 GRANARY_EXPORT void* malloc(size_t size) noexcept {
   if (void* p = TryAllocate(size)) return p;
-  return heap.Allocate(size);
+  return AllocateSlow(size);
 }
 
 GRANARY_EXPORT void free(void* p) noexcept {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arch/add_relaxed.h"
 #include "base/compiler.h"
 #include "base/units.h"
 #include "os/os.h"
@@ -40,8 +41,8 @@ struct PageMap {
     const PageMap* map = this;
     __asm__("" : "+r"(map));  // one register for both levels
     const uintptr_t address = AddressOf(p);
-    const uintptr_t row = map->root[address >> kLeafShift].load(std::memory_order_relaxed) +
-                          (static_cast<uint32_t>(address) >> kGranuleShift);
+    const uintptr_t row = arch::AddRelaxed(static_cast<uint32_t>(address) >> kGranuleShift,
+                                           map->root[address >> kLeafShift]);
     return map->no_leaf[row];
   }
 

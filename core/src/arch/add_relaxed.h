@@ -1,0 +1,22 @@
+// n + word, the word read once and in no order with other memory. Compilers load an atomic into a
+// register of its own before they add; the lookup of free() counts every instruction.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/compiler.h"
+
+namespace granary::arch {
+
+GRANARY_ALWAYS_INLINE uintptr_t AddRelaxed(uintptr_t n, const std::atomic<uintptr_t>& word) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  static_assert(sizeof(word) == sizeof n);
+  __asm__("addq %1, %0" : "+r"(n) : "m"(word) : "cc");
+  return n;
+#else
+  return n + word.load(std::memory_order_relaxed);
+#endif
+}
+
+}  // namespace granary::arch
