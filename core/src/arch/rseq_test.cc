@@ -14,8 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -105,8 +105,10 @@ std::vector<Operation> Operations() {
 // What the signal handlers share with the test; there is one thread.
 struct Stepper {
   const Section* section = nullptr;  // of the operation that is stepped through
-  std::vector<uint64_t> course;      // each address in the section, as it was come by
-  size_t abort_at = ~size_t{0};      // the step to abort
+  // Each address in the section, as it was come by; a handler must not allocate.
+  uint64_t course[256];
+  size_t steps = 0;
+  size_t abort_at = ~size_t{0};  // the step to abort
   uint8_t* breakpoint = nullptr;
   uint8_t replaced = 0;
   size_t aborts = 0;
@@ -127,16 +129,26 @@ void OnStep(int, siginfo_t*, void* context) {
   const auto* const section = reinterpret_cast<const Section*>(anchor.unregistered.sequence);
   if (section == nullptr || !section->Has(static_cast<uint64_t>(ip))) return;
   stepper.section = section;
-  const size_t step = stepper.course.size();
-  stepper.course.push_back(static_cast<uint64_t>(ip));
+  const size_t step = stepper.steps++;
+  stepper.course[step % std::size(stepper.course)] = static_cast<uint64_t>(ip);
   if (step != stepper.abort_at) return;
   ++stepper.aborts;
   anchor.unregistered.sequence = 0;
   ip = static_cast<greg_t>(section->abort);
 }
 
+// The sanitizers have no shadow of the code.
+void SetCode(uint8_t* at, uint8_t byte) {
+  __asm__ volatile("movb %1, (%0)" ::"r"(at), "q"(byte) : "memory");
+}
+uint8_t GetCode(const uint8_t* at) {
+  uint8_t byte;
+  __asm__ volatile("movb (%1), %0" : "=q"(byte) : "r"(at) : "memory");
+  return byte;
+}
+
 void OnBreakpoint(int, siginfo_t*, void* context) {
-  *stepper.breakpoint = stepper.replaced;
+  SetCode(stepper.breakpoint, stepper.replaced);
   const auto ip =
       static_cast<uint64_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
   stepper.aborts += ip == stepper.section->abort;
@@ -181,7 +193,7 @@ class RseqTest : public testing::Test {
   Outcome Step(const Operation& op, size_t abort_at) {
     thread_area = 0;
     anchor.unregistered = RestartArea{};
-    stepper.course.clear();
+    stepper.steps = 0;
     stepper.abort_at = abort_at;
     stepper.aborts = 0;
     Words words(op.held);
@@ -199,8 +211,8 @@ class RseqTest : public testing::Test {
     thread_area = Relative(KernelArea());
     stepper.aborts = 0;
     stepper.breakpoint = reinterpret_cast<uint8_t*>(at);
-    stepper.replaced = *stepper.breakpoint;
-    *stepper.breakpoint = 0xcc;
+    stepper.replaced = GetCode(stepper.breakpoint);
+    SetCode(stepper.breakpoint, 0xcc);
     Outcome outcome = Run(op);
     thread_area = 0;
     return outcome;
@@ -265,8 +277,9 @@ TEST_F(RseqTest, AnAbortBeforeAnyInstructionChangesNothing) {
     SCOPED_TRACE(op.name);
     SetHandler(OnStep);
     const Outcome expected = Step(op, ~size_t{0});
-    ASSERT_FALSE(stepper.course.empty());
-    const std::set<uint64_t> instructions(stepper.course.begin(), stepper.course.end());
+    ASSERT_GT(stepper.steps, 0u);
+    ASSERT_LT(stepper.steps, std::size(stepper.course));
+    const std::set<uint64_t> instructions(stepper.course, stepper.course + stepper.steps);
     MakeWritable(*stepper.section);
     SetHandler(OnBreakpoint);
     for (const uint64_t at : instructions) {
@@ -282,7 +295,7 @@ TEST_F(RseqTest, AnAbortAtAnyStepChangesNothing) {
   for (const Operation& op : Operations()) {
     SCOPED_TRACE(op.name);
     const Outcome expected = Step(op, ~size_t{0});
-    const size_t steps = stepper.course.size();
+    const size_t steps = stepper.steps;
     ASSERT_GT(steps, 2u);
     for (size_t step = 0; step < steps; ++step) {
       const Outcome outcome = Step(op, step);
@@ -299,12 +312,12 @@ TEST_F(RseqTest, NothingButSlotsChangesBeforeTheCommit) {
     SCOPED_TRACE(op.name);
     Step(op, ~size_t{0});
     const Section section = *stepper.section;
-    EXPECT_LT(section.start + section.bytes - stepper.course.back(), section.bytes);
+    EXPECT_LT(section.start + section.bytes - stepper.course[stepper.steps - 1], section.bytes);
     EXPECT_EQ(section.flags, 0u);
     EXPECT_EQ(section.version, 0u);
     const auto* const signature = reinterpret_cast<const uint8_t*>(section.abort) - 4;
-    uint32_t value;
-    std::copy(signature, signature + 4, reinterpret_cast<uint8_t*>(&value));
+    uint32_t value = 0;
+    for (int i = 3; i >= 0; --i) value = value << 8 | GetCode(signature + i);
     EXPECT_EQ(value, 0x53053053u) << "the kernel jumps only behind the signature";
   }
 }
