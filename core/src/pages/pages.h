@@ -95,7 +95,7 @@ class PageHeap {
   static constexpr size_t kFirstChunk = 64 * kMiB;
   static constexpr size_t kMaxChunk = kGiB;
   // Heaps from this size on get address space that the kernel may back with huge pages.
-  static constexpr size_t kHugeFrom = 64 * kMiB;
+  static constexpr size_t kHugeFrom = 128 * kMiB;
 
   void NoteTaken(Tracker* t, bool for_spans) noexcept;
   Tracker* TakeUntouched() noexcept;
