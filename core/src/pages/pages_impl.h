@@ -91,7 +91,9 @@ bool PageHeap<System>::Grow(size_t trackers) noexcept {
   if (want > kMaxChunk) want = kMaxChunk;
   if (want < need) want = need;
   for (;;) {
-    char* const hint = chunks_ == nullptr ? nullptr : chunks_->base - want;  // mappings grow down
+    // Mappings grow down. A wish only, which a huge request takes below zero.
+    void* const hint =
+        chunks_ == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(chunks_->base) - want);
     char* const base = static_cast<char*>(System::Map(want, kTrackerBytes, hint));
     if (base != nullptr) {
       if (AddChunk(base, want)) return true;
