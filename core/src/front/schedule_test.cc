@@ -1,0 +1,202 @@
+// All layers from the front down, under chosen schedules: two threads that allocate and free each
+// other's objects, and a third that reclaims, drains and releases. At each turn a thread may find
+// itself on another CPU.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "base/fake_die.h"
+#include "central/central.h"
+#include "depot/depot.h"
+#include "front/front.h"
+#include "os/fake_schedule.h"
+#include "pages/pages.h"
+
+namespace granary {
+namespace {
+
+using SteppedFront = Front<SteppedOs, Depot<SteppedOs>>;
+
+constexpr SizeClass kClasses[] = {ClassOf(4096), ClassOf(20000), kNumSmall};
+constexpr size_t kThreads = 3;
+
+RestartArea areas[kThreads];
+
+void RunOn(size_t thread, size_t cpu) {
+  areas[thread].cpu_id = areas[thread].concurrency_id = static_cast<int32_t>(cpu);
+}
+
+class Stack {
+ public:
+  Stack() {
+    FakeOs::Reset();
+    pages.Init();
+    central.Init();
+    front.Init();
+    front.SetBudget(256 * kKiB);
+  }
+  ~Stack() {
+    for (CacheWords*& cache : anchor.cache) cache = anchor.null_cache;
+    FakeOs::Reset();
+  }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+ private:
+  std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
+
+ public:
+  Metadata<SteppedOs> metadata;
+  PageHeap<SteppedOs> pages{*map_, metadata};
+  Central<SteppedOs> central{*map_, metadata, pages};
+  Depot<SteppedOs> depot{metadata, central};
+  SteppedFront front{metadata, depot};
+};
+
+// What the threads do, and what must hold of it. Only one of them runs at a time.
+class Scenario {
+ public:
+  void Run(FakeSchedule::Choose choose) {
+    for (size_t i = 0; i < kThreads; ++i) RunOn(i, i % 2);
+    FakeSchedule::Run({[this] { Work(0); }, [this] { Work(1); }, [this] { Upkeep(); }},
+                      std::move(choose));
+    thread_area = 0;
+    Check();
+    FreeAll();
+  }
+
+ private:
+  struct Object {
+    SizeClass c;
+    uint64_t mark;
+  };
+
+  static void Enter(size_t thread) {
+    thread_area = AddressOf(&areas[thread]) - AddressOf(&anchor.unregistered);
+  }
+
+  void Work(size_t thread) {
+    Enter(thread);
+    for (int round = 0; round < 3; ++round) {
+      for (const SizeClass c : kClasses) {
+        for (int i = 0; i < 5; ++i) Allocate(c);
+        for (int i = 0; i < 4; ++i) FreeOldest(c);
+      }
+    }
+  }
+
+  void Upkeep() {
+    Enter(2);
+    for (int round = 0; round < 2; ++round) {
+      stack_->front.ReclaimIdle();
+      stack_->depot.EndWindow();
+      for (const SizeClass c : kClasses) {
+        if (IsSmall(c)) stack_->central.ReleasePages(c, 2);
+      }
+      stack_->pages.EndWindow();
+      stack_->pages.Release(kMiB);
+    }
+  }
+
+  void Allocate(SizeClass c) {
+    void* p = arch::Pop(c);
+    if (p == nullptr) p = stack_->front.Allocate(c);
+    ASSERT_NE(p, nullptr);
+    const auto [it, fresh] = live_.insert({static_cast<char*>(p), Object{c, ++marks_}});
+    GRANARY_CHECK(fresh);  // or two own it
+    std::memcpy(it->first, &marks_, sizeof marks_);
+    std::memcpy(it->first + kClassSize[c] - sizeof marks_, &marks_, sizeof marks_);
+  }
+
+  // Whoever allocated it.
+  void FreeOldest(SizeClass c) {
+    auto oldest = live_.end();
+    for (auto it = live_.begin(); it != live_.end(); ++it) {
+      if (it->second.c != c) continue;
+      if (oldest == live_.end() || it->second.mark < oldest->second.mark) oldest = it;
+    }
+    if (oldest != live_.end()) Free(oldest);
+  }
+
+  void Free(std::map<char*, Object>::iterator it) {
+    const auto [p, object] = *it;
+    GRANARY_CHECK(std::memcmp(p, &object.mark, sizeof object.mark) == 0);
+    const char* const end = p + kClassSize[object.c] - sizeof object.mark;
+    GRANARY_CHECK(std::memcmp(end, &object.mark, sizeof object.mark) == 0);
+    live_.erase(it);
+    if (!arch::Push(object.c, p)) stack_->front.Free(object.c, p);
+  }
+
+  // Each object that left the slabs is with a thread, in a cache or in the depot.
+  void Check() {
+    for (const SizeClass c : kClasses) {
+      size_t live = 0;
+      for (const auto& object : live_) live += object.second.c == c;
+      const size_t above = live + stack_->front.CachedObjects(c) + stack_->depot.CachedObjects(c);
+      ASSERT_EQ(stack_->central.Stats(c).used_objects, above) << "class " << c;
+    }
+    ASSERT_TRUE(stack_->front.StopAll());
+    stack_->front.ForEachCache([](Cache<SteppedOs>& cache) { cache.Verify(); });
+    stack_->front.ResumeAll();
+    stack_->central.Verify();
+    stack_->pages.Verify();
+  }
+
+  void FreeAll() {
+    Enter(0);
+    while (!live_.empty()) Free(live_.begin());
+    stack_->front.Flush();
+    stack_->depot.DrainAll();
+    thread_area = 0;
+    for (const SizeClass c : kClasses) {
+      ASSERT_EQ(stack_->central.Stats(c).used_objects, 0u) << "class " << c;
+    }
+    stack_->pages.Verify();
+  }
+
+  std::unique_ptr<Stack> stack_ = std::make_unique<Stack>();
+  std::map<char*, Object> live_;
+  uint64_t marks_ = 0;
+};
+
+class ScheduleTest : public testing::Test {
+ protected:
+  ~ScheduleTest() override { thread_area = 0; }
+};
+
+TEST_F(ScheduleTest, EverythingHoldsUnderRandomTurns) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    Scenario().Run([&](size_t, size_t current, bool) {
+      if (random() % 8 == 0) RunOn(random() % kThreads, random() % 2);
+      return random() % (1 + seed % 5) == 0 ? random() % kThreads : current;
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// Each thread runs as long as it can, but that at one turn after another it is interrupted and
+// another runs to its end first.
+TEST_F(ScheduleTest, EverythingHoldsWhereverOneThreadIsInterrupted) {
+  Scenario().Run([](size_t, size_t current, bool blocked) { return current + blocked; });
+  const size_t turns = FakeSchedule::turns;
+  ASSERT_GT(turns, 100u);
+  for (size_t other = 1; other < kThreads; ++other) {
+    for (size_t at = other; at < turns; at += 2) {
+      SCOPED_TRACE(testing::Message() << "turn " << at << ", to " << other << " further");
+      Scenario().Run([&](size_t turn, size_t current, bool blocked) {
+        if (turn == at) RunOn(current, 1);
+        return turn == at ? current + other : current + blocked;
+      });
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace granary
