@@ -117,9 +117,21 @@ void ReportValue(const OptionInfo& info, Text value) {
   Warn(w.data(), w.size());
 }
 
-bool ApplyRow(Options& o, Text name, Text value) {
+void ReportFixed(const OptionInfo& info) {
+  char buffer[256];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: option ").Text(info.name);
+  w.Text(" cannot change while the program runs; set it in GRANARY_CONF before the start\n");
+  Warn(w.data(), w.size());
+}
+
+bool ApplyRow(Options& o, Text name, Text value, bool running) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     if (!name.Is(kOptions[i].name)) continue;
+    if (running && !kOptions[i].at_run_time) {
+      ReportFixed(kOptions[i]);
+      return false;
+    }
     int64_t number;
     if (!ParseValue(value, &number) || number < kOptions[i].lowest ||
         number > kOptions[i].highest) {
@@ -141,13 +153,13 @@ Text Until(const char*& at, char stop) {
 
 }  // namespace
 
-bool Options::Apply(const char* text) noexcept {
+bool Options::Apply(const char* text, bool running) noexcept {
   bool fine = true;
   while (*text != 0) {
     const Text name = Until(text, ':');
     Text value{text, 0};
     if (*text == ':') value = Until(++text, ',');
-    if (name.size > 0) fine &= ApplyRow(*this, name, value);
+    if (name.size > 0) fine &= ApplyRow(*this, name, value, running);
     if (*text == ',') ++text;
   }
   return fine;

@@ -25,8 +25,9 @@ struct Options {
 
   // Reads the environment once; a wrong row is named on stderr and left at its default.
   void Load() noexcept;
-  // Applies "name:value,..." ; false if a row was wrong.
-  bool Apply(const char* text) noexcept;
+  // Applies "name:value,..."; false if a row was wrong. While the program runs, rows of options
+  // that cannot change any more are wrong.
+  bool Apply(const char* text, bool running = false) noexcept;
 };
 
 extern Options options __attribute__((visibility("hidden")));

@@ -43,6 +43,14 @@ TEST_F(OptionsTest, AppliesSeveralRows) {
   EXPECT_EQ(Warnings(), "");
 }
 
+TEST_F(OptionsTest, FixedRowsStayWhileTheProgramRuns) {
+  EXPECT_FALSE(options_.Apply("dirty_decay_ms:20,abort_conf:true", true));
+  EXPECT_EQ(options_.dirty_decay_ms, 20);
+  EXPECT_FALSE(options_.abort_conf);
+  EXPECT_NE(Warnings().find("option abort_conf cannot change while the program runs"),
+            std::string::npos);
+}
+
 TEST_F(OptionsTest, EmptyRowsMeanNothing) {
   for (const char* text : {"", ",", ",,,", ",abort_conf:true,"}) {
     EXPECT_TRUE(options_.Apply(text)) << text;
