@@ -67,6 +67,7 @@ class Depot {
 
   // Sends everything to the slabs.
   void DrainAll() noexcept {
+    if (!used_.load(std::memory_order_relaxed)) return;
     for (SizeClass c = 1; c < kNumSmall; ++c) Drain(c, ~size_t{0});
   }
 
@@ -141,6 +142,7 @@ class Depot {
     if (m == nullptr) return false;
     m->count = n;
     __builtin_memcpy(m->objects, from, n * sizeof(void*));
+    used_.store(true, std::memory_order_relaxed);
     Locked hold(row.mutex);
     m->next = row.full;
     row.full = m;
@@ -180,6 +182,7 @@ class Depot {
   Below* central_ = nullptr;
   Mutex<System> empties_mutex_;
   Magazine* empties_ = nullptr;
+  std::atomic<bool> used_{false};  // whether there ever was a full magazine
   Row rows_[kNumSmall];
 };
 

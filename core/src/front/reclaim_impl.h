@@ -105,13 +105,14 @@ void Front<System, Below>::DrainCaller() noexcept {
 
 template <Os System, class Below>
 void Front<System, Below>::Flush() noexcept {
-  if (StopAll()) {
+  const bool stopped = StopAll();
+  if (stopped) {
     ForEachCache([&](CacheOf& cache) {
       if (cache.stopped.load(std::memory_order_relaxed)) Drain(cache, false);
     });
   }
   ResumeAll();
-  DrainCaller();
+  if (!stopped) DrainCaller();
   for (Shared& shared : shared_) {
     Locked hold(shared.mutex);
     if (shared.cache != nullptr) Drain(*shared.cache, false);
