@@ -237,6 +237,7 @@ void Heap::AfterFork(bool child) noexcept {
   }
   front_.ResumeAll();
   upkeep_.AfterFork(child);
+  if (child) locks_held = 0;
 }
 
 }  // namespace granary

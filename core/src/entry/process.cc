@@ -17,7 +17,7 @@ __attribute__((constructor)) void OnLoad() { heap.EnsureInit(); }
 
 // A block freed twice or in its middle may still lie in a cache unseen.
 __attribute__((destructor)) void OnExit() {
-  if (options.check_at_exit) heap.FlushCaches();
+  if (options.check_at_exit && locks_held == 0) heap.FlushCaches();
 }
 
 }  // namespace

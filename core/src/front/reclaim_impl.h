@@ -128,9 +128,9 @@ template <Os System, class Below>
 void Front<System, Below>::Forget(size_t index, bool drain) noexcept {
   CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
   if (cache == nullptr) return;
-  if (!drain) {
-    cache->lock.Reset();
-    for (SizeClass c = 1; c < kNumClasses; ++c) cache->Revoke(c);
+  if (!drain) {  // it may have been copied in the middle of a change: its next owner gets another
+    Publish(index, anchor.null_cache);
+    caches_[index].store(nullptr, std::memory_order_release);
     return;
   }
   Locked hold(cache->lock);

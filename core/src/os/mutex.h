@@ -16,22 +16,31 @@ inline void Pause() {
 #endif
 }
 
+// How many locks the calling thread holds: a signal handler that ends the program may have
+// interrupted the allocator, and must then not call it again.
+extern __thread uint32_t locks_held
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 template <class System>
 class Mutex {
  public:
   void Lock() noexcept {
+    ++locks_held;
     uint32_t expected = kFree;
     if (word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) return;
     LockSlow();
   }
 
   bool TryLock() noexcept {
-    uint32_t expected = kFree;
-    return word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
+    ++locks_held;
+    if (TryTake()) return true;
+    --locks_held;
+    return false;
   }
 
   void Unlock() noexcept {
     if (word_.exchange(kFree, std::memory_order_release) == kContended) System::Wake(word_);
+    --locks_held;
   }
 
   // For the child of a fork: whoever held it does not exist there.
@@ -42,10 +51,15 @@ class Mutex {
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
 
+  bool TryTake() noexcept {
+    uint32_t expected = kFree;
+    return word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
+  }
+
   GRANARY_NOINLINE void LockSlow() noexcept {
     contentions_.fetch_add(1, std::memory_order_relaxed);
     for (int spin = 0; spin < 100; ++spin) {
-      if (word_.load(std::memory_order_relaxed) == kFree && TryLock()) return;
+      if (word_.load(std::memory_order_relaxed) == kFree && TryTake()) return;
       Pause();
     }
     while (word_.exchange(kContended, std::memory_order_acquire) != kFree) {
