@@ -105,7 +105,7 @@ class Bin {
   void Insert(Slab* s) {
     s->list = ListOf(*s);
     if (s->list == kFull) return;
-    lists_[s->list].PushFront(s);
+    lists_[s->list].Push(s);
     nonempty_ |= 1u << s->list;
   }
 
@@ -139,7 +139,7 @@ class Bin {
     return before > after ? before - after : after - before;
   }
 
-  SlabList<&Slab::by_fill> lists_[kLists];
+  SlabStack lists_[kLists];
   SlabList<&Slab::in_queue> queue_;
   uint32_t nonempty_ = 0;
   size_t slabs_ = 0;

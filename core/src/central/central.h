@@ -45,20 +45,26 @@ class Central {
   // Looks at up to `slabs` slabs of class c whose objects came back: pages found wholly free twice
   // in a row go to the system. Returns the bytes given back.
   size_t ReleasePages(SizeClass c, size_t slabs) noexcept;
-  size_t SlabsToInspect(SizeClass c) noexcept { return bins_[c].queue_length(); }
+  size_t SlabsToInspect(SizeClass c) noexcept { return small_[c].bin.queue_length(); }
 
   // Whether p is an object of class c that no slab counts as free.
   bool IsUsed(SizeClass c, const void* p) noexcept;
   CentralStats Stats(SizeClass c) noexcept;
   // Bytes of slabs given back to the system so far.
   size_t released_bytes() const { return released_.load(std::memory_order_relaxed); }
-  Mutex<System>& mutex(SizeClass c) { return locks_[c].mutex; }
+  Mutex<System>& mutex(SizeClass c) {
+    return IsSmall(c) ? small_[c].mutex : medium_[c - kNumSmall].mutex;
+  }
   void Verify() noexcept;
 
  private:
-  struct alignas(kCacheLine) Lock {
+  struct alignas(kCacheLine) Small {
     Mutex<System> mutex;
-    std::atomic<size_t> medium_used{0};
+    Bin bin;
+  };
+  struct alignas(kCacheLine) Medium {
+    Mutex<System> mutex;
+    std::atomic<size_t> used{0};
   };
 
   size_t FetchMedium(SizeClass c, void** to, size_t n) noexcept;
@@ -76,8 +82,8 @@ class Central {
   Pages* pages_ = nullptr;
   unsigned page_shift_ = 0;
   std::atomic<size_t> released_{0};
-  Bin bins_[kNumSmall];
-  Lock locks_[kNumClasses];
+  Small small_[kNumSmall];
+  Medium medium_[kNumClasses - kNumSmall];
 };
 
 }  // namespace granary

@@ -7,17 +7,17 @@ namespace granary {
 template <Os System, class Pages>
 size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept {
   if (!IsSmall(c)) return FetchMedium(c, to, n);
-  Locked hold(locks_[c].mutex);
+  Locked hold(mutex(c));
   size_t got = 0;
   while (got < n) {
-    Slab* s = bins_[c].Fullest();
+    Slab* s = small_[c].bin.Fullest();
     if (s == nullptr) {
       if (got > 0) break;  // do not open a slab to round off a batch
       s = NewSlab(c);
       if (s == nullptr) break;
-      bins_[c].Add(s);
+      small_[c].bin.Add(s);
     }
-    got += bins_[c].Take(s, to + got, n - got, page_shift_);
+    got += small_[c].bin.Take(s, to + got, n - got, page_shift_);
   }
   return got;
 }
@@ -31,7 +31,7 @@ size_t Central<System, Pages>::FetchMedium(SizeClass c, void** to, size_t n) noe
     map_->SetClass(p, c);
     to[got] = p;
   }
-  locks_[c].medium_used.fetch_add(got, std::memory_order_relaxed);
+  medium_[c - kNumSmall].used.fetch_add(got, std::memory_order_relaxed);
   return got;
 }
 
@@ -45,7 +45,7 @@ void* Central<System, Pages>::FetchZeroed(SizeClass c) noexcept {
     __builtin_memset(static_cast<char*>(memory.p) + run.first * kGranule, 0, run.count * kGranule);
   }
   map_->SetClass(memory.p, c);
-  locks_[c].medium_used.fetch_add(1, std::memory_order_relaxed);
+  medium_[c - kNumSmall].used.fetch_add(1, std::memory_order_relaxed);
   return memory.p;
 }
 
@@ -125,8 +125,8 @@ void Central<System, Pages>::Return(SizeClass c, void* const* from, size_t n) no
 template <Os System, class Pages>
 size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_t n,
                                            Slab** empty) noexcept {
-  Locked hold(locks_[c].mutex);
-  Bin& bin = bins_[c];
+  Locked hold(mutex(c));
+  Bin& bin = small_[c].bin;
   const size_t slab_bytes = kSlabShape[c].bytes;
   for (size_t i = 0; i < n;) {
     Slab* const s = CheckedSlab(c, from[i]);
@@ -158,11 +158,11 @@ void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
     Die(MisuseReport{Misuse::kUnaligned, "free", p, size, 0});
   }
   {
-    Locked hold(locks_[c].mutex);
+    Locked hold(mutex(c));
     if (map_->ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
     map_->SetClass(p, kNoClass);
   }
-  locks_[c].medium_used.fetch_sub(1, std::memory_order_relaxed);
+  medium_[c - kNumSmall].used.fetch_sub(1, std::memory_order_relaxed);
   pages_->FreeSpan(p, size / kGranule, ~uint64_t{0});
 }
 
@@ -170,10 +170,10 @@ template <Os System, class Pages>
 size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs) noexcept {
   size_t released = 0;
   for (size_t i = 0; i < slabs; ++i) {
-    locks_[c].mutex.Lock();
-    Slab* const s = bins_[c].NextToInspect();
+    mutex(c).Lock();
+    Slab* const s = small_[c].bin.NextToInspect();
     if (s != nullptr) released += Inspect(c, s);
-    locks_[c].mutex.Unlock();
+    mutex(c).Unlock();
     if (s == nullptr) break;
   }
   return released;
@@ -182,14 +182,14 @@ size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs) noexcept 
 // Called with the lock, returns with it; in between the objects on the pages are hidden.
 template <Os System, class Pages>
 size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
-  Bin& bin = bins_[c];
+  Bin& bin = small_[c].bin;
   const uint64_t free = s->FreePages(page_shift_);
   const uint64_t go = free & s->idle;
   s->idle = free & ~go;
   if (s->idle != 0) bin.InspectAgain(s);
   if (go == 0) return 0;
   bin.Hide(s, go, page_shift_);
-  locks_[c].mutex.Unlock();
+  mutex(c).Unlock();
   const uint64_t pages[1] = {go};
   uint64_t gone = 0;
   for (BitRun run = NextRun(pages, 0, 64, true); run.count > 0;
@@ -199,7 +199,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
       gone |= MaskOf(static_cast<unsigned>(run.first), static_cast<unsigned>(run.count));
     }
   }
-  locks_[c].mutex.Lock();
+  mutex(c).Lock();
   s->clean |= gone;
   bin.Unhide(s, go, page_shift_);
   const size_t bytes = static_cast<size_t>(std::popcount(gone)) << page_shift_;
@@ -209,7 +209,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
 
 template <Os System, class Pages>
 bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
-  Locked hold(locks_[c].mutex);
+  Locked hold(mutex(c));
   if (map_->ClassAt(p) != c) return false;
   if (!IsSmall(c)) return IsAligned(AddressOf(p), kGranule);
   const Slab* const s = map_->SlabAt(p);
@@ -220,9 +220,9 @@ bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
 
 template <Os System, class Pages>
 CentralStats Central<System, Pages>::Stats(SizeClass c) noexcept {
-  if (!IsSmall(c)) return {0, 0, locks_[c].medium_used.load(std::memory_order_relaxed)};
-  Locked hold(locks_[c].mutex);
-  const Bin& bin = bins_[c];
+  if (!IsSmall(c)) return {0, 0, medium_[c - kNumSmall].used.load(std::memory_order_relaxed)};
+  Locked hold(mutex(c));
+  const Bin& bin = small_[c].bin;
   return {bin.slabs(), bin.free_objects(),
           bin.slabs() * kSlabShape[c].objects - bin.free_objects()};
 }
@@ -230,8 +230,8 @@ CentralStats Central<System, Pages>::Stats(SizeClass c) noexcept {
 template <Os System, class Pages>
 void Central<System, Pages>::Verify() noexcept {
   for (SizeClass c = 1; c < kNumSmall; ++c) {
-    Locked hold(locks_[c].mutex);
-    bins_[c].Verify();
+    Locked hold(mutex(c));
+    small_[c].bin.Verify();
   }
 }
 

@@ -115,6 +115,29 @@ struct alignas(kCacheLine) Slab {
   }
 };
 
+// Slabs about as full as each other, the last one added first; does not own them. One word, as
+// there are many of these lists.
+class SlabStack {
+ public:
+  Slab* first() const { return first_; }
+
+  void Push(Slab* s) {
+    s->by_fill = {first_, nullptr};
+    if (first_ != nullptr) first_->by_fill.prev = s;
+    first_ = s;
+  }
+
+  void Remove(Slab* s) {
+    const Slab::Link link = s->by_fill;
+    (link.prev != nullptr ? link.prev->by_fill.next : first_) = link.next;
+    if (link.next != nullptr) link.next->by_fill.prev = link.prev;
+    s->by_fill = {};
+  }
+
+ private:
+  Slab* first_ = nullptr;
+};
+
 // Slabs in order, by one of their links; does not own them.
 template <Slab::Link Slab::*kLink>
 class SlabList {
