@@ -160,7 +160,10 @@ void Upkeep::HelperLoop() noexcept {
     asleep_.store(1);
     Linux::WaitFor(asleep_, 1, dormant ? kDormantMillis : end - now);
     asleep_.store(0);
-    if (dormant) quiet = 0;
+    if (dormant) {  // the decay time may be another by now
+      quiet = 0;
+      end = Linux::NowMillis() + WindowMillis();
+    }
   }
 }
 
@@ -179,6 +182,7 @@ void Upkeep::WatchGrowth(uint64_t until) noexcept {
 }
 
 void Upkeep::PollAsleep() noexcept {
+  if (options.dirty_decay_ms < 0) return;
   if (!dormant_.load(std::memory_order_relaxed) &&
       heap.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
     return;
