@@ -3,24 +3,102 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"granary/tool/internal/cli"
 )
 
+var update = flag.Bool("update", false, "rewrite the reference page and the golden of help")
+
+func call(t *testing.T, args ...string) (string, string, int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := cli.Env{Stdout: &out, Stderr: &errs, Version: "1.2.3", Environ: []string{"SOURCE_DATE_EPOCH=1000000000"}}
+	code := cli.Main(context.Background(), env, commands(), args)
+	return out.String(), errs.String(), code
+}
+
 func TestEveryRowHasANameASummaryAndWork(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range commands {
-		if c.Name == "" || c.Summary == "" || c.Run == nil && c.Name != "help" || seen[c.Name] {
+	for _, c := range commands() {
+		if c.Name == "" || c.Summary == "" || c.Group == "" || c.Run == nil && c.Setup == nil && c.Name != "help" || seen[c.Name] {
 			t.Errorf("row %+v", c)
 		}
 		seen[c.Name] = true
 	}
 }
 
+func TestEveryRowExplainsItself(t *testing.T) {
+	for _, c := range commands() {
+		out, errs, code := call(t, append(strings.Fields(c.Name), "--help")...)
+		if code != 0 || !strings.Contains(out+errs, c.Name) {
+			t.Errorf("%s --help: code %d, printed %q, %q", c.Name, code, out, errs)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
-	var out bytes.Buffer
-	if code := cli.Main(context.Background(), cli.Env{Stdout: &out, Version: "1.2.3"}, commands, []string{"version"}); code != 0 || out.String() != "granary 1.2.3\n" {
-		t.Errorf("code %d, printed %q", code, out.String())
+	if out, _, code := call(t, "version"); code != 0 || out != "granary 1.2.3\n" {
+		t.Errorf("code %d, printed %q", code, out)
+	}
+}
+
+func TestReferencePageAndHelpAreThoseOfTheTable(t *testing.T) {
+	var page bytes.Buffer
+	cli.Reference(&page, commands())
+	golden(t, "../../../docs/reference/commands.md", page.Bytes())
+	out, _, _ := call(t)
+	golden(t, "testdata/help.golden", []byte(out))
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(want, got) {
+		t.Errorf("%s is out of date (%v): run go test ./tool/cmd/granary -update and commit the result", path, err)
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range cli.Shells {
+		if out, _, code := call(t, "completion", shell); code != 0 || !strings.Contains(out, "granary") {
+			t.Errorf("%s: code %d, %d bytes", shell, code, len(out))
+		}
+	}
+	_, errs, code := call(t, "completion", "csh")
+	if code != cli.CodeUsage || errs != "granary: there is no completion for \"csh\": choose bash, zsh or fish\n" {
+		t.Errorf("csh: code %d, said %q", code, errs)
+	}
+	if out, _, _ := call(t, "__complete", "completion", ""); !strings.Contains(out, "fish") {
+		t.Errorf("offered %q", out)
+	}
+}
+
+func TestManualPages(t *testing.T) {
+	dir := t.TempDir()
+	if _, errs, code := call(t, "man", dir); code != 0 {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	for _, c := range commands() {
+		if c.Name == "help" {
+			continue
+		}
+		name := filepath.Join(dir, "granary-"+strings.ReplaceAll(c.Name, " ", "-")+".1")
+		page, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(page, []byte("Sep 2001")) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -1,16 +1,15 @@
-// Package cli turns a table of commands into a program: it finds the row, runs it, and maps its error
-// to a sentence and an exit code.
+// Package cli turns a table of commands into a program: it finds the row, parses its flags, runs it,
+// and maps its error to a sentence and an exit code. Help, shell completion, manual pages and the
+// reference page come from the same rows.
 package cli
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 )
 
 // Env is the world a command works in; tests pass their own.
@@ -41,14 +40,6 @@ func (e Env) Getenv(name string) string {
 	return ""
 }
 
-// Command is one row of the table. Name may be two words.
-type Command struct {
-	Name    string
-	Usage   string
-	Summary string
-	Run     func(ctx context.Context, env Env, args []string) error
-}
-
 // ExitError carries the exit code a command ends with. With a nil Err nothing is printed.
 type ExitError struct {
 	Code int
@@ -65,7 +56,13 @@ func (e *ExitError) Error() string {
 // Unwrap gives the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exit codes: those of env(1) for `run`, and 2 for a wrong command line.
+// Usagef is a wrong command line, as one sentence.
+func Usagef(format string, args ...any) error {
+	return &ExitError{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// Exit codes: those of env(1) for `run`; 1 for a finding or a failure and 2 for a wrong command line
+// everywhere else.
 const (
 	CodeFailed        = 1
 	CodeUsage         = 2
@@ -73,20 +70,6 @@ const (
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
 )
-
-// Main runs the command that args name and returns the exit code.
-func Main(ctx context.Context, env Env, commands []Command, args []string) int {
-	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
-		help(env.Stdout, commands)
-		return 0
-	}
-	cmd, rest, ok := find(commands, args)
-	if !ok {
-		fmt.Fprintf(env.Stderr, "granary: there is no command %q; `granary help` lists them\n", strings.Join(args, " "))
-		return CodeUsage
-	}
-	return finish(env, cmd.Run(ctx, env, rest))
-}
 
 func finish(env Env, err error) int {
 	var exit *ExitError
@@ -102,30 +85,6 @@ func finish(env Env, err error) int {
 		fmt.Fprintf(env.Stderr, "granary: %v\n", err)
 		return CodeFailed
 	}
-}
-
-// find prefers the longest name, so that `bench redis` is found before a possible `bench`.
-func find(commands []Command, args []string) (Command, []string, bool) {
-	for words := min(2, len(args)); words > 0; words-- {
-		name := strings.Join(args[:words], " ")
-		for _, c := range commands {
-			if c.Name == name {
-				return c, args[words:], true
-			}
-		}
-	}
-	return Command{}, nil, false
-}
-
-func help(w io.Writer, commands []Command) {
-	fmt.Fprintln(w, "granary runs programs under the Granary allocator and measures it against others.")
-	fmt.Fprintln(w)
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range commands {
-		fmt.Fprintf(tab, "  granary %s\t%s\n", strings.TrimSpace(c.Name+" "+c.Usage), c.Summary)
-	}
-	tab.Flush()
-	fmt.Fprintln(w, "\n`granary COMMAND -h` lists the options of a command.")
 }
 
 // Flags makes a flag set that reports to env and never exits.

@@ -28,7 +28,10 @@ func TestMainFindsRowsAndMapsErrors(t *testing.T) {
 	}{
 		{"ok a b", "a,b", "", 0},
 		{"two words x", "x", "", 0},
-		{"two", "", "granary: there is no command \"two\"; `granary help` lists them\n", CodeUsage},
+		{"two", "", "granary: say which: `granary help` lists the commands that begin with \"two\"\n", CodeUsage},
+		{"nonsense", "", "granary: there is no command \"nonsense\"; `granary help` lists them\n", CodeUsage},
+		{"quite", "", "granary: there is no command \"quite\"; did you mean \"quiet\"?\n", CodeUsage},
+		{"two worms", "", "granary: there is no command \"two worms\"; did you mean \"words\"?\n", CodeUsage},
 		{"bad", "", "granary: it broke\n", CodeFailed},
 		{"coded", "", "granary: no\n", 126},
 		{"quiet", "", "", 3},

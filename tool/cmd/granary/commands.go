@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"granary/tool/internal/bench/micro"
+	"granary/tool/internal/bench/redis"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/preload"
+
+	"github.com/spf13/pflag"
+)
+
+// The headings of `granary help`.
+const (
+	groupRun   = "Run a program"
+	groupLook  = "Look into a process"
+	groupBench = "Compare allocators"
+	groupSelf  = "This command"
+)
+
+// commands is the table that help, completion, manual pages and the reference page derive from.
+func commands() []cli.Command {
+	rows := []cli.Command{
+		{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Group: groupRun, Takes: cli.Programs, Run: preload.Command, Exits: runExits},
+	}
+	rows = append(rows,
+		cli.Command{Name: "bench redis", Usage: "[options]", Summary: "compare allocators under a real redis-server", Group: groupBench, Run: redis.Command},
+		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Run: micro.Command},
+		cli.Command{Name: "completion", Usage: "SHELL", Summary: "print the completion script of a shell", Group: groupSelf, Takes: cli.Words, Choices: cli.Shells,
+			Examples: []cli.Example{
+				{Line: "completion bash > /etc/bash_completion.d/granary", Does: "complete in every new bash"},
+				{Line: "completion zsh > \"${fpath[1]}/_granary\"", Does: "complete in every new zsh"},
+				{Line: "completion fish > ~/.config/fish/completions/granary.fish", Does: "complete in every new fish"},
+			}, Setup: completion},
+		cli.Command{Name: "man", Usage: "DIR", Summary: "write the manual pages into a folder", Group: groupSelf, Takes: cli.Files, Setup: manual,
+			Examples: []cli.Example{{Line: "man /usr/local/share/man/man1", Does: "install them"}}},
+		cli.Command{Name: "version", Summary: "print the version", Group: groupSelf, Setup: versionOf},
+		cli.Command{Name: "help", Usage: "[COMMAND]", Summary: "print this list, or explain a command", Group: groupSelf},
+	)
+	return rows
+}
+
+var runExits = []cli.Exit{
+	{Code: cli.CodeToolFailed, Meaning: "granary itself failed"},
+	{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
+	{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
+}
+
+func versionOf(*pflag.FlagSet) cli.Action {
+	return cli.Arguments(0, 0, "no argument", func(_ context.Context, env cli.Env, _ []string) error {
+		_, err := fmt.Fprintf(env.Stdout, "granary %s\n", env.Version)
+		return err
+	})
+}
+
+func completion(*pflag.FlagSet) cli.Action {
+	return cli.Arguments(1, 1, "the name of a shell: bash, zsh or fish", func(_ context.Context, env cli.Env, args []string) error {
+		return cli.Completion(env.Stdout, commands(), args[0])
+	})
+}
+
+func manual(*pflag.FlagSet) cli.Action {
+	return cli.Arguments(1, 1, "the folder that the manual pages go to", func(_ context.Context, env cli.Env, args []string) error {
+		return cli.Manuals(args[0], env.Version, built(env), commands())
+	})
+}
+
+// built is the moment in SOURCE_DATE_EPOCH, else that of the program's file, so that the same build
+// writes the same pages.
+func built(env cli.Env) time.Time {
+	if seconds, err := strconv.ParseInt(env.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		return time.Unix(seconds, 0).UTC()
+	}
+	if info, err := os.Stat(env.Exe); err == nil {
+		return info.ModTime().UTC()
+	}
+	return time.Unix(0, 0).UTC()
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// Action is the work of a command once its flags are parsed; args are what is not a flag.
+type Action func(ctx context.Context, env Env, args []string) error
+
+// Argument says what the arguments of a command are, for shell completion.
+type Argument int
+
+// The kinds of arguments. PIDs are completed from the processes that run, Words from a list,
+// Programs and Files by the shell.
+const (
+	None Argument = iota
+	PIDs
+	Words
+	Programs
+	Files
+)
+
+// Example is a command line and what it does.
+type Example struct{ Line, Does string }
+
+// Exit is an exit code and what it means.
+type Exit struct {
+	Code    int
+	Meaning string
+}
+
+// Command is one row of the table. Name may be two words. A row has Setup, which declares its flags
+// and returns its work, or Run, which parses its arguments itself.
+type Command struct {
+	Name     string
+	Group    string // heading it is listed under
+	Usage    string // what follows the name
+	Summary  string
+	About    string // paragraphs, after the summary
+	Examples []Example
+	Exits    []Exit // beyond 0, and 1 and 2 of Exits()
+	Takes    Argument
+	Choices  []string // for Words
+	Setup    func(fs *pflag.FlagSet) Action
+	Run      Action
+}
+
+// usualExits hold for every command that says nothing else.
+var usualExits = []Exit{
+	{0, "fine"},
+	{CodeFailed, "it found something wrong, or failed; one sentence on stderr says what"},
+	{CodeUsage, "the command line is wrong"},
+}
+
+// ExitCodes are the codes the command may end with.
+func (c Command) ExitCodes() []Exit {
+	if c.Exits != nil {
+		return c.Exits
+	}
+	return usualExits
+}
+
+// words checks the number of arguments and names what is missing.
+func words(args []string, least, most int, what string) error {
+	switch {
+	case len(args) < least:
+		return Usagef("say %s", what)
+	case most >= 0 && len(args) > most:
+		return Usagef("%q is one argument too many: give %s and nothing else", args[most], what)
+	}
+	return nil
+}
+
+// Arguments makes act refuse fewer than least or more than most arguments (-1: any number). What
+// says in words what they are, as in "the PID of a process".
+func Arguments(least, most int, what string, act Action) Action {
+	return func(ctx context.Context, env Env, args []string) error {
+		if err := words(args, least, most, what); err != nil {
+			return err
+		}
+		return act(ctx, env, args)
+	}
+}
+
+// PID reads a process id.
+func PID(text string) (int, error) {
+	var pid int
+	if n, err := fmt.Sscanf(text+" ", "%d ", &pid); n != 1 || err != nil || pid <= 0 || fmt.Sprint(pid) != text {
+		return 0, Usagef("%q is not a process id: give the number that `granary ps` shows", text)
+	}
+	return pid, nil
+}

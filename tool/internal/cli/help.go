@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// help prints the list of commands, or what one row says.
+func help(w io.Writer, commands []Command, c *cobra.Command) {
+	name := strings.TrimPrefix(c.CommandPath(), "granary ")
+	i := slices.IndexFunc(commands, func(row Command) bool { return row.Name == name })
+	if i < 0 {
+		list(w, commands)
+		return
+	}
+	row := commands[i]
+	fmt.Fprintf(w, "usage: granary %s\n\n%s\n", strings.TrimSpace(row.Name+" "+row.Usage), long(row))
+	if flags := c.LocalFlags().FlagUsages(); flags != "" {
+		fmt.Fprintf(w, "\nOptions:\n%s", flags)
+	}
+	if len(row.Examples) > 0 {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", exampleText(row))
+	}
+	fmt.Fprint(w, "\nExit codes:\n")
+	for _, e := range row.ExitCodes() {
+		fmt.Fprintf(w, "  %-3d  %s\n", e.Code, e.Meaning)
+	}
+}
+
+// groups are the headings in the order of their first rows.
+func groups(commands []Command) []string {
+	var out []string
+	for _, c := range commands {
+		if !slices.Contains(out, c.Group) {
+			out = append(out, c.Group)
+		}
+	}
+	return out
+}
+
+func list(w io.Writer, commands []Command) {
+	fmt.Fprintln(w, "granary runs programs under the Granary allocator, looks into them, and measures it against others.")
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, heading := range groups(commands) {
+		fmt.Fprintln(tab)
+		if heading != "" {
+			fmt.Fprintf(tab, "%s:\n", heading)
+		}
+		for _, c := range commands {
+			if c.Group == heading {
+				fmt.Fprintf(tab, "  granary %s\t%s\n", strings.TrimSpace(c.Name+" "+c.Usage), c.Summary)
+			}
+		}
+	}
+	_ = tab.Flush() // a closed terminal cannot be told
+	fmt.Fprintln(w, "\n`granary COMMAND --help` explains a command.")
+}
+
+// Manuals writes a manual page for each command into dir. The date is that of the release, so that
+// two builds give the same bytes.
+func Manuals(dir, version string, date time.Time, commands []Command) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the folder for the manual pages: %w", err)
+	}
+	root := tree(Env{Stdout: io.Discard, Stderr: io.Discard}, commands)
+	root.InitDefaultCompletionCmd()
+	header := &doc.GenManHeader{Title: "GRANARY", Section: "1", Source: "Granary " + version, Manual: "Granary", Date: &date}
+	return doc.GenManTreeFromOpts(root, doc.GenManTreeOptions{Header: header, Path: filepath.Clean(dir), CommandSeparator: "-"})
+}
+
+// Reference is the reference page of all commands, as Markdown.
+func Reference(w io.Writer, commands []Command) {
+	fmt.Fprint(w, "# Commands\n\n*Written by `go test ./tool/cmd/granary -update` from the table of commands. Change the table, then run\nthe test.*\n")
+	for _, heading := range groups(commands) {
+		fmt.Fprintf(w, "\n## %s\n", heading)
+		for _, row := range commands {
+			if row.Group == heading {
+				section(w, row)
+			}
+		}
+	}
+}
+
+func section(w io.Writer, row Command) {
+	fmt.Fprintf(w, "\n### granary %s\n\n", row.Name)
+	if row.Setup == nil {
+		fmt.Fprintf(w, "`granary %s`: %s. `granary %s --help` lists its options.\n", strings.TrimSpace(row.Name+" "+row.Usage), row.Summary, row.Name)
+		return
+	}
+	root := tree(Env{Stdout: io.Discard, Stderr: io.Discard}, []Command{row})
+	c, _, err := root.Find(strings.Fields(row.Name))
+	if err != nil {
+		return // the tree was made of this row
+	}
+	fmt.Fprintf(w, "%s\n\n```\ngranary %s\n", long(row), strings.TrimSpace(row.Name+" "+row.Usage))
+	if flags := c.LocalFlags().FlagUsages(); flags != "" {
+		fmt.Fprintf(w, "\n%s", flags)
+	}
+	fmt.Fprint(w, "```\n")
+	if len(row.Examples) > 0 {
+		fmt.Fprint(w, "\n| example | what it does |\n|---|---|\n")
+		for _, e := range row.Examples {
+			fmt.Fprintf(w, "| `granary %s` | %s |\n", strings.ReplaceAll(e.Line, "|", "\\|"), e.Does)
+		}
+	}
+	var codes []string
+	for _, e := range row.ExitCodes() {
+		codes = append(codes, fmt.Sprintf("%d %s", e.Code, e.Meaning))
+	}
+	fmt.Fprintf(w, "\nExit codes: %s.\n", strings.Join(codes, "; "))
+}

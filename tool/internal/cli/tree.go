@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command that args name and returns the exit code.
+func Main(ctx context.Context, env Env, commands []Command, args []string) int {
+	root := tree(env, commands)
+	if len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help") {
+		args = append(args[1:], "--help")
+	}
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of this process
+	return finish(env, root.ExecuteContext(ctx))
+}
+
+// tree is the table as a tree of cobra commands.
+func tree(env Env, commands []Command) *cobra.Command {
+	root := &cobra.Command{
+		Use: "granary", Short: "runs programs under the Granary allocator, looks into them, and measures it against others",
+		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
+		Args: unknown, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { help(c.OutOrStdout(), commands, c) })
+	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return Usagef("%s: %w; `%s --help` lists the options", strings.TrimPrefix(c.CommandPath(), "granary "), err, c.CommandPath())
+	})
+	for _, row := range commands {
+		if row.Name != "help" {
+			attach(root, env, row)
+		}
+	}
+	return root
+}
+
+func unknown(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	name := strings.TrimPrefix(c.CommandPath()+" "+strings.Join(args, " "), "granary ")
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return Usagef("there is no command %q; did you mean %q?", name, near[0])
+	}
+	return Usagef("there is no command %q; `granary help` lists them", name)
+}
+
+// attach adds a row below root; the first of two words becomes a command of its own.
+func attach(root *cobra.Command, env Env, row Command) {
+	parent := root
+	first, second, two := strings.Cut(row.Name, " ")
+	if two {
+		parent = group(root, first)
+		first = second
+	}
+	c := &cobra.Command{
+		Use: strings.TrimSpace(first + " " + row.Usage), Short: row.Summary, Long: long(row),
+		Example: exampleText(row), DisableFlagParsing: row.Run != nil, DisableFlagsInUseLine: true,
+		DisableAutoGenTag: true, ValidArgsFunction: completer(row),
+	}
+	act := row.Run
+	if row.Setup != nil {
+		act = row.Setup(c.Flags())
+		c.Flags().SortFlags = false
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if row.Run != nil && slices.Equal(args, []string{"--help"}) {
+			args = []string{"-h"}
+		}
+		return act(c.Context(), env, args)
+	}
+	parent.AddCommand(c)
+}
+
+func group(root *cobra.Command, name string) *cobra.Command {
+	for _, c := range root.Commands() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	c := &cobra.Command{Use: name, Args: unknown, DisableAutoGenTag: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return Usagef("say which: `granary help` lists the commands that begin with %q", name)
+		}}
+	root.AddCommand(c)
+	return c
+}
+
+func completer(row Command) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch row.Takes {
+		case PIDs:
+			return processes(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		case Words:
+			return row.Choices, cobra.ShellCompDirectiveNoFileComp
+		case Programs, Files:
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// processes lists the running ones as "PID<tab>name".
+func processes() []string {
+	entries, _ := os.ReadDir("/proc") // without it there is nothing to offer
+	var out []string
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		name, err := os.ReadFile(filepath.Join("/proc", e.Name(), "comm"))
+		if err == nil {
+			out = append(out, e.Name()+"\t"+strings.TrimSpace(string(name)))
+		}
+	}
+	return out
+}
+
+// Completion writes the completion script for a shell.
+func Completion(w io.Writer, commands []Command, shell string) error {
+	root := tree(Env{Stdout: w, Stderr: w}, commands)
+	switch shell {
+	case "bash":
+		return root.GenBashCompletionV2(w, true)
+	case "zsh":
+		return root.GenZshCompletion(w)
+	case "fish":
+		return root.GenFishCompletion(w, true)
+	}
+	return Usagef("there is no completion for %q: choose bash, zsh or fish", shell)
+}
+
+// Shells are those Completion knows.
+var Shells = []string{"bash", "zsh", "fish"}
+
+func long(row Command) string {
+	var text string
+	if row.Summary != "" {
+		text = strings.ToUpper(row.Summary[:1]) + row.Summary[1:] + "."
+	}
+	if row.About != "" {
+		text += "\n\n" + row.About
+	}
+	return text
+}
+
+func exampleText(row Command) string {
+	var b strings.Builder
+	for i, e := range row.Examples {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "  # %s\n  granary %s", e.Does, e.Line)
+	}
+	return b.String()
+}
