@@ -1,8 +1,13 @@
 package procfs
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // recorded is the /proc of an idle redis-server.
@@ -74,5 +79,64 @@ func TestParseMapping(t *testing.T) {
 func TestAMissingProcessIsAnError(t *testing.T) {
 	if _, err := recorded.Stat(1); err == nil || !strings.Contains(err.Error(), "process 1") {
 		t.Errorf("err = %v", err)
+	}
+}
+
+func TestSmapsOfThisProcessAddUp(t *testing.T) {
+	regions, err := Live().Smaps(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rss, pss uint64
+	for _, r := range regions {
+		rss += r.RSS
+		pss += r.PSS
+		if r.Start >= r.End || r.RSS > r.End-r.Start {
+			t.Errorf("region %+v", r)
+		}
+	}
+	if rss == 0 || pss > rss {
+		t.Errorf("RSS %d, PSS %d", rss, pss)
+	}
+}
+
+func TestPagesAgreeWithWhatWasTouched(t *testing.T) {
+	size := os.Getpagesize()
+	block, err := unix.Mmap(-1, 0, 8*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(block) }()
+	if err := unix.Madvise(block, unix.MADV_NOHUGEPAGE); err != nil {
+		t.Logf("huge pages stay possible: %v", err)
+	}
+	block[2*size], block[5*size] = 1, 1
+	pages, err := Live().Pages(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pages.Close()
+	states := make([]PageState, 8)
+	if err := pages.Read(uint64(uintptr(unsafe.Pointer(&block[0]))), states); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range states {
+		if s.Resident() != (i == 2 || i == 5) || s.Swapped() {
+			t.Errorf("page %d: %x", i, s)
+		}
+	}
+}
+
+func TestWhatIsWrongIsSaidInASentence(t *testing.T) {
+	_, err := Live().Smaps(1 << 30)
+	if got := Live().Explain(1<<30, err).Error(); !strings.HasPrefix(got, "there is no process 1073741824: it has ended") {
+		t.Error(got)
+	}
+	denied := fmt.Errorf("read: %w", os.ErrPermission)
+	if got := recorded.Explain(4242, denied).Error(); !strings.Contains(got, "process 4242 may not be read: ") || !strings.Contains(got, "CAP_SYS_PTRACE") {
+		t.Error(got)
+	}
+	if got := Live().Explain(1, ErrNoMemory).Error(); !strings.Contains(got, "kernel thread") {
+		t.Error(got)
 	}
 }

@@ -1,0 +1,205 @@
+package allocators
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/procfs"
+)
+
+// How an allocator came into a process.
+const (
+	Preloaded = "preloaded" // by LD_PRELOAD or /etc/ld.so.preload
+	Linked    = "linked"    // a shared library the program needs
+	Static    = "static"    // part of the program's own file
+	System    = "system"    // the C library's own
+)
+
+// Running is the allocator a process calls.
+type Running struct {
+	Name    string   `json:"name"`              // "granary", "jemalloc" ..., "Go" for the Go runtime, "unknown"
+	Version string   `json:"version,omitempty"` // as far as its file says
+	How     string   `json:"how"`
+	Path    string   `json:"path"`             // the file it lies in
+	Others  []Loaded `json:"others,omitempty"` // further allocators in the process, whose malloc is not the one called
+}
+
+// Loaded is an allocator's file in a process.
+type Loaded struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// Of finds the allocator of a process from its maps and the files in them: the first definition of
+// malloc in the loader's order is the one that is called. Nothing is read from its memory.
+func Of(proc procfs.FS, pid int) (Running, error) {
+	maps, err := proc.Maps(pid)
+	if err != nil {
+		return Running{}, err
+	}
+	p := process{proc: proc, pid: pid, files: files(maps)}
+	if len(p.files) == 0 {
+		return Running{}, procfs.ErrNoMemory
+	}
+	if environ, err := proc.Environ(pid); err == nil {
+		p.environ = environ
+	}
+	return p.allocator(), nil
+}
+
+type process struct {
+	proc    procfs.FS
+	pid     int
+	files   []string // mapped with the right to execute, the program's first
+	environ []string
+}
+
+// files are those the process may execute code of.
+func files(maps []procfs.Mapping) []string {
+	var out []string
+	for _, m := range maps {
+		if strings.Contains(m.Perms, "x") && strings.HasPrefix(m.Path, "/") && !slices.Contains(out, m.Path) {
+			out = append(out, m.Path)
+		}
+	}
+	return out
+}
+
+func (p process) program() string {
+	path, err := os.Readlink(p.proc.Path(p.pid, "exe"))
+	if err != nil {
+		return p.files[0]
+	}
+	return path
+}
+
+// inspect reads a mapped file as the process sees it, which may be in another mount namespace.
+func (p process) inspect(path string) (binary, error) {
+	if path == p.program() {
+		return inspect(p.proc.Path(p.pid, "exe"), path)
+	}
+	b, err := inspect(filepath.Join(p.proc.Path(p.pid, "root"), path), path)
+	if err != nil {
+		b, err = inspect(path, path)
+	}
+	if err != nil { // replaced since it was loaded: its name is all there is
+		if s, ok := byLibrary(path); ok {
+			return binary{kind: s.name, definesMalloc: true, soname: filepath.Base(strings.TrimSuffix(path, " (deleted)"))}, nil
+		}
+	}
+	return b, err
+}
+
+func (p process) allocator() Running {
+	program := p.program()
+	own, err := p.inspect(program)
+	if err == nil && own.kind != "" {
+		return p.with(Running{Name: own.kind, Version: own.version, How: Static, Path: program})
+	}
+	if err == nil && own.static {
+		name := "unknown"
+		if own.goProgram {
+			name = "Go"
+		}
+		return p.with(Running{Name: name, How: Static, Path: program})
+	}
+	for _, lib := range p.order(own) {
+		if lib.definesMalloc {
+			return p.with(lib.running())
+		}
+	}
+	return p.with(Running{Name: "unknown", Path: program})
+}
+
+// with adds the allocators that are loaded but not called; the C library is always there.
+func (p process) with(r Running) Running {
+	for _, path := range p.files {
+		b, err := p.inspect(path)
+		if err != nil || b.kind == "" || path == r.Path || b.kind == "glibc" || b.kind == "musl" {
+			continue
+		}
+		r.Others = append(r.Others, Loaded{Name: b.kind, Path: path})
+	}
+	return r
+}
+
+// A library is a mapped file in the loader's order.
+type library struct {
+	binary
+	path      string
+	preloaded bool
+}
+
+func (l library) running() Running {
+	r := Running{Name: l.kind, Version: l.version, How: Linked, Path: l.path}
+	switch {
+	case l.kind == "":
+		r.Name = "unknown"
+	case l.kind == "glibc" || l.kind == "musl":
+		r.How = System
+	}
+	if l.preloaded {
+		r.How = Preloaded
+	}
+	return r
+}
+
+// order is the order in which the loader looks for symbols: what is preloaded, then what the program
+// needs, then what that needs.
+func (p process) order(program binary) []library {
+	var found []library
+	for _, path := range p.files {
+		if b, err := p.inspect(path); err == nil {
+			found = append(found, library{binary: b, path: path})
+		}
+	}
+	var out []library
+	take := func(name string, preloaded bool) {
+		i := slices.IndexFunc(found, func(l library) bool { return l.answersTo(name) })
+		if i >= 0 && !slices.ContainsFunc(out, func(l library) bool { return l.path == found[i].path }) {
+			found[i].preloaded = preloaded
+			out = append(out, found[i])
+		}
+	}
+	for _, name := range p.preloads() {
+		take(name, true)
+	}
+	for _, name := range program.needed {
+		take(name, false)
+	}
+	for i := 0; i < len(out); i++ { // grows while it is walked: breadth first
+		for _, name := range out[i].needed {
+			take(name, false)
+		}
+	}
+	return out
+}
+
+// preloads are the names the loader was told to load first.
+func (p process) preloads() []string {
+	var names []string
+	for _, entry := range p.environ {
+		if value, ok := strings.CutPrefix(entry, "LD_PRELOAD="); ok {
+			names = strings.FieldsFunc(value, func(r rune) bool { return r == ':' || r == ' ' })
+		}
+	}
+	system, err := os.ReadFile(filepath.Join(p.proc.Path(p.pid, "root"), "/etc/ld.so.preload"))
+	if err == nil {
+		names = append(names, strings.Fields(string(system))...)
+	}
+	return names
+}
+
+// answersTo is true when name, a path or a soname, means this file.
+func (l library) answersTo(name string) bool {
+	if name == l.path || name == l.soname {
+		return true
+	}
+	if strings.Contains(name, "/") {
+		real, err := filepath.EvalSymlinks(name)
+		return err == nil && real == l.path || filepath.Base(name) == l.soname && l.soname != ""
+	}
+	return filepath.Base(l.path) == name
+}

@@ -1,0 +1,130 @@
+package allocators
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"granary/tool/internal/procfs"
+)
+
+// start runs a program and waits until its exec is over and its libraries are mapped.
+func start(t *testing.T, environ []string, words ...string) int {
+	t.Helper()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), environ...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	for range 500 {
+		if name, err := procfs.Live().Comm(cmd.Process.Pid); err == nil && name == filepath.Base(words[0]) {
+			if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
+				return cmd.Process.Pid
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%v did not come to rest", words)
+	return 0
+}
+
+func installed(t *testing.T, name string) string {
+	t.Helper()
+	f := Finder{LibraryDirs: []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}}
+	for _, k := range known {
+		if path, ok := f.library(k.files); ok && k.name == name {
+			return path
+		}
+	}
+	t.Skipf("%s is not installed", name)
+	return ""
+}
+
+func running(t *testing.T, pid int) Running {
+	t.Helper()
+	r, err := Of(procfs.Live(), pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAllocatorOfAPlainProgramIsTheCLibrarys(t *testing.T) {
+	r := running(t, start(t, []string{"LD_PRELOAD="}, "sleep", "60"))
+	if (r.Name != "glibc" || r.Version == "") && r.Name != "musl" || r.How != System || len(r.Others) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPreloadedAllocatorsAreNamed(t *testing.T) {
+	for _, name := range []string{"jemalloc", "tcmalloc", "mimalloc"} {
+		t.Run(name, func(t *testing.T) {
+			r := running(t, start(t, []string{"LD_PRELOAD=" + installed(t, name)}, "sleep", "60"))
+			if r.Name != name || r.How != Preloaded || r.Version == "" || len(r.Others) != 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestTheFirstOfTwoPreloadedIsTheOneCalled(t *testing.T) {
+	je, tc := installed(t, "jemalloc"), installed(t, "tcmalloc")
+	r := running(t, start(t, []string{"LD_PRELOAD=" + tc + ":" + je}, "sleep", "60"))
+	if r.Name != "tcmalloc" || len(r.Others) != 1 || r.Others[0].Name != "jemalloc" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestStaticAndGoPrograms(t *testing.T) {
+	if r := running(t, os.Getpid()); r.Name != "Go" && r.Name != "glibc" {
+		t.Errorf("this test: %+v", r)
+	}
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler")
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "idle.c")
+	if err := os.WriteFile(source, []byte("#include <unistd.h>\n#include <stdlib.h>\nint main(void) { return malloc(1) == 0 || sleep(60) != 0; }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	override := filepath.Join("..", "..", "..", "build", "lib", "granary.o")
+	for _, c := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"plain", "glibc", nil},
+		{"stripped", "glibc", []string{"-s"}},
+		{"ours", Ours, []string{override}},
+		{"ours-stripped", Ours, []string{"-s", override}},
+	} {
+		if len(c.args) > 0 && c.want == Ours {
+			if _, err := os.Stat(override); err != nil {
+				t.Logf("%s: left out, as the library is not built", c.name)
+				continue
+			}
+		}
+		program := filepath.Join(dir, c.name)
+		if out, err := exec.Command(cc, append([]string{"-static", "-o", program, source}, c.args...)...).CombinedOutput(); err != nil {
+			t.Skipf("no static C library: %v\n%s", err, out)
+		}
+		if r := running(t, start(t, nil, program)); r.Name != c.want || r.How != Static || c.want == Ours && r.Version == "" {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+}
+
+func TestAKernelThreadHasNoAllocator(t *testing.T) {
+	if name, err := procfs.Live().Comm(2); err != nil || name != "kthreadd" || os.Geteuid() != 0 {
+		t.Skip("kernel threads are not visible here")
+	}
+	if r, err := Of(procfs.Live(), 2); err == nil {
+		t.Errorf("%+v", r)
+	}
+}
