@@ -74,6 +74,7 @@ type Sample struct {
 	values map[Key]float64
 	order  []Key
 	series []Series
+	run    *Run
 }
 
 // Set records a value. What is no number (a ratio to nothing) is not recorded, as JSON could not hold it.
@@ -100,6 +101,26 @@ func (s *Sample) Get(phase, metric string) (float64, bool) {
 // Trace records a series; its contender and round are filled in later.
 func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
 
+// Ran records when the run was and what disturbed it.
+func (s *Sample) Ran(run Run) { s.run = &run }
+
+// Empty is true when nothing was recorded.
+func (s *Sample) Empty() bool { return len(s.order) == 0 }
+
+// A Run is one visit of one contender, and what the rest of the machine did meanwhile.
+type Run struct {
+	Contender string    `json:"contender"`
+	Round     int       `json:"round"`
+	Started   time.Time `json:"started"`
+	Seconds   float64   `json:"seconds"`
+	// CPU seconds: of this tool, the server and the load together; of other processes; and taken by the
+	// hypervisor.
+	OwnCPU    float64 `json:"own_cpu_seconds"`
+	OthersCPU float64 `json:"others_cpu_seconds"`
+	Stolen    float64 `json:"stolen_seconds"`
+	LoadAfter string  `json:"load_after,omitempty"`
+}
+
 // Results is everything a run of the workbench yields, and the JSON file's content.
 type Results struct {
 	Schema       string                 `json:"schema"`
@@ -113,6 +134,7 @@ type Results struct {
 	Contenders   []allocators.Contender `json:"contenders"`
 	Rows         []Row                  `json:"rows"`
 	Observations []Observation          `json:"observations"`
+	Runs         []Run                  `json:"runs,omitempty"`
 	Series       []Series               `json:"series,omitempty"`
 	Failures     []Failure              `json:"failures,omitempty"`
 	Notes        []string               `json:"notes,omitempty"`
@@ -126,6 +148,11 @@ func (r *Results) Add(contender string, round int, s Sample) {
 	for _, series := range s.series {
 		series.Contender, series.Round = contender, round
 		r.Series = append(r.Series, series)
+	}
+	if s.run != nil {
+		run := *s.run
+		run.Contender, run.Round = contender, round
+		r.Runs = append(r.Runs, run)
 	}
 }
 

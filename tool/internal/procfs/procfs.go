@@ -27,6 +27,8 @@ type Stat struct {
 	MinorFaults uint64
 	MajorFaults uint64
 	Threads     int
+	// ReapedSeconds is the CPU time of children that ended and were waited for.
+	ReapedSeconds float64
 }
 
 // CPUSeconds is user and system time together.
@@ -84,6 +86,8 @@ func (fs FS) Stat(pid int) (Stat, error) {
 		UserSeconds: float64(n(11)) / ticksPerSecond,
 		SysSeconds:  float64(n(12)) / ticksPerSecond,
 		Threads:     int(n(17)),
+
+		ReapedSeconds: float64(n(13)+n(14)) / ticksPerSecond,
 	}, nil
 }
 

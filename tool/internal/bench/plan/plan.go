@@ -66,7 +66,7 @@ func (p Plan) subjects() []string {
 }
 
 // Run fills results round by round. A contender that fails at a subject is out of it in later rounds;
-// everything else goes on. When ctx ends, what all contenders have finished stays, and what was begun
+// what it yielded before it failed stays, and everything else goes on. When ctx ends, what all contenders have finished stays, and what was begun
 // is dropped.
 func Run(ctx context.Context, p Plan, results *bench.Results) error {
 	start := p.Now()
@@ -119,8 +119,10 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil {
+		if !sample.Empty() {
 			done = append(done, measured{c.Name, sample})
+		}
+		if err == nil {
 			continue
 		}
 		r.out[place{subject, c.Name}] = true

@@ -3,6 +3,8 @@
 package run
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +23,8 @@ type Spec struct {
 	Env  []string
 	Dir  string
 	Log  string // the file that takes its output
+	// Credential is whom it runs as; nil is the user of this process.
+	Credential *syscall.Credential
 }
 
 // A Process is a started program with a process group of its own.
@@ -40,7 +44,7 @@ func Start(spec Spec) (*Process, error) {
 	defer log.Close()
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = spec.Env, spec.Dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: spec.Credential}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
 	}
@@ -52,6 +56,19 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
+// Rusage is what the ended process and its children that it waited for took, threads that ended
+// included. It must be called after Done.
+func (p *Process) Rusage() (syscall.Rusage, bool) {
+	if p.cmd.ProcessState == nil {
+		return syscall.Rusage{}, false
+	}
+	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return syscall.Rusage{}, false
+	}
+	return *usage, true
+}
+
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
@@ -59,12 +76,15 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Stop ends the process and its group: kindly, then after grace by force. It returns once it is gone.
-func (p *Process) Stop(grace time.Duration) {
+func (p *Process) Stop(grace time.Duration) { p.StopBy(syscall.SIGTERM, grace) }
+
+// StopBy is Stop with another kind word than SIGTERM.
+func (p *Process) StopBy(kind syscall.Signal, grace time.Duration) {
 	group := -p.PID()
 	select {
 	case <-p.done:
 	default:
-		_ = syscall.Kill(group, syscall.SIGTERM) // it may just have ended
+		_ = syscall.Kill(group, kind) // it may just have ended
 		select {
 		case <-p.done:
 		case <-time.After(grace):
@@ -146,6 +166,44 @@ func Output(ctx context.Context, path string, args, env []string) (string, error
 		return "", fmt.Errorf("run %s: %w", path, err)
 	}
 	return string(out), nil
+}
+
+// Lines runs a program to its end and hands each line of its output over as it comes. What it says on
+// standard error is in the error, should it fail. When ctx ends, its group is killed.
+func Lines(ctx context.Context, path string, args, env []string, line func(string)) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run %s: %w", path, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", path, err)
+	}
+	var last string
+	for scanner := bufio.NewScanner(out); scanner.Scan(); {
+		if text := scanner.Text(); strings.TrimSpace(text) != "" {
+			last = text
+		}
+		line(scanner.Text())
+	}
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		said := strings.TrimSpace(complaints.String())
+		if said == "" {
+			said = last
+		}
+		return fmt.Errorf("%s failed (%w): %.500s", path, err, strings.ReplaceAll(said, "\n", " | "))
+	}
+	return nil
 }
 
 // Clean is environ without the variables that change what a program's allocator does, so that only

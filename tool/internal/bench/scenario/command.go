@@ -1,0 +1,133 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/plan"
+	"granary/tool/internal/bench/report"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/term"
+)
+
+// quickBudget keeps a quick run under three minutes also where more contenders are found.
+const quickBudget = 170 * time.Second
+
+// Command is the scenario as a row of the table of commands.
+func (s Scenario) Command() cli.Command {
+	return cli.Command{
+		Name: "bench " + s.Name, Usage: "[options]", Summary: s.Summary,
+		Run: func(ctx context.Context, env cli.Env, args []string) error { return s.run(ctx, env, args) },
+	}
+}
+
+type invocation struct {
+	bench.Options
+	long   bool
+	values Values
+}
+
+func (s Scenario) parse(env cli.Env, args []string) (invocation, error) {
+	var in invocation
+	flags := cli.Flags(env, "bench "+s.Name, "[options]")
+	in.Register(flags, s.Rounds)
+	flags.BoolVar(&in.long, "long", false, "a larger run, of hours")
+	given := registerParams(flags, s.Params)
+	if err := cli.Parse(flags, args, cli.CodeUsage); err != nil {
+		return in, err
+	}
+	if err := in.Check(flags); err != nil {
+		return in, err
+	}
+	size := Full
+	switch {
+	case in.Quick && in.long:
+		return in, &cli.ExitError{Code: cli.CodeUsage, Err: errors.New("--quick and --long exclude each other; give one")}
+	case in.Quick:
+		size = Quick
+	case in.long:
+		size = Long
+	}
+	var err error
+	in.values, err = resolve(s.Params, size, given)
+	return in, err
+}
+
+func (s Scenario) run(ctx context.Context, env cli.Env, args []string) error {
+	in, err := s.parse(env, args)
+	if err != nil {
+		return err
+	}
+	paths, err := find(s.Needs)
+	if err != nil {
+		return err
+	}
+	contenders, notes, err := in.Select(env)
+	if err == nil {
+		err = run.Adopt()
+	}
+	if err != nil {
+		return err
+	}
+	settings := map[string]any{}
+	for name, value := range in.values {
+		settings[name] = value
+	}
+	results := bench.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
+	results.Notes = notes
+	err = s.execute(ctx, env, in, paths, results)
+	return bench.Ended(s.publish(env, in, results, err))
+}
+
+func (s Scenario) execute(ctx context.Context, env cli.Env, in invocation, paths map[string]string, results *bench.Results) error {
+	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-shared-")
+	if err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // servers that run as others read it
+		return fmt.Errorf("open the temporary folder: %w", err)
+	}
+	shared := &Shared{Dir: dir, Values: in.values, Paths: paths, Environ: env.Environ}
+	if s.Prepare != nil {
+		fmt.Fprintf(env.Stderr, "preparing %s\n", s.Name)
+		if err := s.Prepare(ctx, shared); err != nil {
+			return fmt.Errorf("prepare %s: %w", s.Name, err)
+		}
+	}
+	p := plan.Plan{
+		Contenders: results.Contenders, Rounds: in.Rounds, Parts: len(s.Phases(in.values)), Now: time.Now,
+		Work: func(ctx context.Context, step plan.Step, tick func(string)) (bench.Sample, error) {
+			return s.measure(ctx, shared, procfs.Live(), step.Contender, step.Round, tick)
+		},
+	}
+	if in.Quick {
+		p.Budget = quickBudget
+	}
+	progress := term.NewProgress(env.Stderr, time.Now, p.Total())
+	defer progress.Close()
+	p.Progress = progress
+	return plan.Run(ctx, p, results)
+}
+
+// publish prints and writes what there is, also after an error.
+func (s Scenario) publish(env cli.Env, in invocation, results *bench.Results, err error) error {
+	if len(results.Observations) > 0 {
+		title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s",
+			s.Name, len(results.Contenders), results.Rounds, results.Seconds)
+		width, _ := term.Width(env.Stdout)
+		report.Lines(title, results, report.Compare(results, report.BestOfAll)).Terminal(env.Stdout, width)
+		fmt.Fprint(env.Stdout, report.Legend(report.BestOfAll))
+	}
+	report.Remarks(env.Stdout, results)
+	if in.JSON != "" {
+		return errors.Join(err, results.WriteJSON(in.JSON))
+	}
+	return err
+}

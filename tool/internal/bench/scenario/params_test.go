@@ -1,0 +1,61 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/cli"
+)
+
+var sizes = []Param{
+	{Name: "keys", Kind: Number, Full: "100", Quick: "10", Long: "1000", Least: 5},
+	{Name: "threads", Kind: Numbers, Full: "1,2", Least: 1},
+	{Name: "time", Kind: Duration, Full: "10s"},
+	{Name: "work", Kind: Words, Full: "read,write", OneOf: []string{"read", "write"}},
+}
+
+func TestSizesSelectDefaults(t *testing.T) {
+	for size, keys := range map[Size]int{Full: 100, Quick: 10, Long: 1000} {
+		v, err := resolve(sizes, size, nil)
+		if err != nil || v.Number("keys") != keys {
+			t.Errorf("%s: %v, %v", size, v, err)
+		}
+	}
+	given := "3,4,5"
+	v, err := resolve(sizes, Full, map[string]*string{"threads": &given})
+	if err != nil || !reflect.DeepEqual(v.Numbers("threads"), []int{3, 4, 5}) || v.Duration("time") != 10*time.Second || len(v.Words("work")) != 2 {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
+func TestWrongParametersAreRefusedInOneSentence(t *testing.T) {
+	s := Scenario{Name: "x", Params: sizes, Rounds: bench.Rounds{Full: 5, Quick: 3}, Phases: func(Values) []Phase { return nil }}
+	for _, c := range []struct{ args, sentence string }{
+		{"--keys 4", "--keys: 4 is too small; the least is 5"},
+		{"--keys many", `--keys: "many" is no whole number`},
+		{"--threads 1,0", "--threads: 0 is too small"},
+		{"--time 10", `"10" is no duration; write one such as 10s`},
+		{"--work read,sleep", `there is no "sleep"; choose from read, write`},
+		{"--quick --long", "--quick and --long exclude each other"},
+	} {
+		err := s.run(context.Background(), cli.Env{Stdout: io.Discard, Stderr: io.Discard}, strings.Fields(c.args))
+		var exit *cli.ExitError
+		if !errors.As(err, &exit) || exit.Code != cli.CodeUsage || !strings.Contains(err.Error(), c.sentence) {
+			t.Errorf("%s: %v", c.args, err)
+		}
+	}
+}
+
+func TestMissingProgramsAreNamedWithTheirPackages(t *testing.T) {
+	_, err := find([]Need{{"sh", "dash"}, {"no-such-server", "no-such"}, {"no-such-load", "such-tools"}})
+	want := "no-such-server is not installed; install the package no-such; no-such-load is not installed; install the package such-tools"
+	if err == nil || err.Error() != want {
+		t.Errorf("err = %v", err)
+	}
+}

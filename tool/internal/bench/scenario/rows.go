@@ -1,0 +1,103 @@
+package scenario
+
+import (
+	"context"
+	"syscall"
+
+	"granary/tool/internal/bench"
+)
+
+// Names of metrics that scenarios share.
+const (
+	MetricRSS        = "RSS"
+	MetricCPU        = "server CPU"
+	MetricThroughput = "throughput"
+	MetricP50        = "p50"
+	MetricP90        = "p90"
+	MetricP99        = "p99"
+	MetricP999       = "p99.9"
+	MetricMax        = "max"
+)
+
+// LowerRow is a row of which less is better.
+func LowerRow(metric, unit string) bench.Row {
+	return bench.Row{Metric: metric, Unit: unit, Better: bench.Lower}
+}
+
+// HigherRow is a row of which more is better.
+func HigherRow(metric, unit string) bench.Row {
+	return bench.Row{Metric: metric, Unit: unit, Better: bench.Higher}
+}
+
+// LatencyRows are the rows of a distribution in milliseconds.
+func LatencyRows(metrics ...string) []bench.Row {
+	var out []bench.Row
+	for _, m := range metrics {
+		out = append(out, LowerRow(m, "ms"))
+	}
+	return out
+}
+
+// StartPhase starts the server and records what it occupies at first.
+func StartPhase(start func(context.Context, *Visit) error) Phase {
+	return Phase{"start", []bench.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
+		if err := start(ctx, v); err != nil {
+			return err
+		}
+		rss, err := v.RSS()
+		v.Set(MetricRSS, rss)
+		return err
+	}}
+}
+
+// IdlePhase leaves the server alone for the parameter called settle, and records what is left.
+func IdlePhase() Phase {
+	return Phase{"idle after the load", []bench.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
+		if _, err := v.Settle(ctx, v.Values.Duration("settle")); err != nil {
+			return err
+		}
+		rss, err := v.RSS()
+		v.Set(MetricRSS, rss)
+		return err
+	}}
+}
+
+// SettleParam is how long IdlePhase waits.
+func SettleParam() Param {
+	return Param{Name: "settle", Kind: Duration, Full: "5s", Quick: "2s", Help: "how long the server is left alone before its memory is read"}
+}
+
+// WholePhase stops the server and records what it took in all.
+func WholePhase() Phase {
+	return Phase{"whole run", []bench.Row{
+		LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
+		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"),
+	}, whole}
+}
+
+func whole(_ context.Context, v *Visit) error {
+	memory, err := v.Server.Memory()
+	if err != nil {
+		return err
+	}
+	cpu, err := v.Server.CPUSeconds() // without what stopping takes
+	if err != nil {
+		return err
+	}
+	v.Set(MetricCPU, cpu)
+	if !v.Server.spec.Tree { // the peak of the first process says nothing of a tree
+		v.Set(bench.MetricPeakRSS, float64(memory.Peak))
+	}
+	v.Stop()
+	if usage, ok := v.Server.process.Rusage(); ok {
+		v.setUsage(usage)
+	}
+	return nil
+}
+
+func (v *Visit) setUsage(u syscall.Rusage) {
+	v.Set("user CPU", seconds(u.Utime))
+	v.Set("system CPU", seconds(u.Stime))
+	v.Set(bench.MetricFaults, float64(u.Minflt+u.Majflt))
+	v.Set("context switches", float64(u.Nvcsw+u.Nivcsw))
+}

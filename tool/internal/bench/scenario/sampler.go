@@ -1,0 +1,103 @@
+package scenario
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"granary/tool/internal/bench"
+)
+
+// sampleEvery is the distance of two readings of a running server.
+const sampleEvery = 100 * time.Millisecond
+
+// A Watch reads a server's resident size and CPU time again and again while something else happens.
+type Watch struct {
+	server *Server
+	cancel context.CancelFunc
+	done   chan struct{}
+	start  time.Time
+	mu     sync.Mutex // guards what follows
+	rss    [][2]float64
+	cpu    [][2]float64
+}
+
+// watch starts to sample.
+func watch(ctx context.Context, server *Server) *Watch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Watch{server: server, cancel: cancel, done: make(chan struct{}), start: time.Now()}
+	go w.loop(ctx)
+	return w
+}
+
+func (w *Watch) loop(ctx context.Context) {
+	defer close(w.done)
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	for {
+		w.read()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// read takes one sample and says when. A server that is gone yields none; its death is explained
+// elsewhere.
+func (w *Watch) read() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := time.Since(w.start).Seconds()
+	rss, err1 := w.server.Resident()
+	cpu, err2 := w.server.CPUSeconds()
+	if err1 == nil && err2 == nil {
+		w.rss = append(w.rss, [2]float64{at, rss})
+		w.cpu = append(w.cpu, [2]float64{at, cpu})
+	}
+	return at
+}
+
+// stop ends the sampling with a last reading.
+func (w *Watch) stop() {
+	w.cancel()
+	<-w.done
+	w.read()
+}
+
+// Between is what was seen from a time after the start of sampling to another.
+type Between struct {
+	Seconds    float64
+	CPUSeconds float64
+	PeakRSS    float64
+	EndRSS     float64
+}
+
+// between evaluates the samples from one time to another, in seconds since the start.
+func (w *Watch) between(from, to float64) Between {
+	var b Between
+	var first, last [2]float64
+	found := false
+	for i, at := range w.cpu {
+		if at[0] < from || at[0] > to {
+			continue
+		}
+		if !found {
+			first, found = at, true
+		}
+		last = at
+		b.EndRSS = w.rss[i][1]
+		b.PeakRSS = max(b.PeakRSS, w.rss[i][1])
+	}
+	b.Seconds, b.CPUSeconds = last[0]-first[0], last[1]-first[1]
+	return b
+}
+
+// series are the samples for the results.
+func (w *Watch) series(phase string) []bench.Series {
+	return []bench.Series{
+		{Phase: phase, Metric: MetricRSS, Unit: "bytes", Points: w.rss},
+		{Phase: phase, Metric: MetricCPU, Unit: "s", Points: w.cpu},
+	}
+}

@@ -1,0 +1,88 @@
+// Package scenario turns a description of a service under load into a command: a Scenario is data and
+// what its phases do; starting, probing, verifying, sampling, stopping and reporting are here.
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"granary/tool/internal/bench"
+)
+
+// A Scenario is one thing that allocators are compared at.
+type Scenario struct {
+	Name    string
+	Summary string
+	Rounds  bench.Rounds
+	Needs   []Need
+	Params  []Param
+	// Prepare makes once what every visit needs, such as a filled data folder; nil when nothing.
+	Prepare func(ctx context.Context, shared *Shared) error
+	// Phases lists a visit in order. It is called anew for each visit, so that phases may share state.
+	Phases func(v Values) []Phase
+}
+
+// A Phase is one part of a visit: what it does, and the rows that it fills.
+type Phase struct {
+	Name string
+	Rows []bench.Row // their Phase is filled in
+	Do   func(ctx context.Context, visit *Visit) error
+}
+
+// Rows are all rows of the scenario.
+func (s Scenario) Rows(v Values) []bench.Row {
+	var out []bench.Row
+	for _, p := range s.Phases(v) {
+		for _, row := range p.Rows {
+			row.Phase = p.Name
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// A Need is a program that a scenario starts, and the Debian package that has it.
+type Need struct{ Program, Package string }
+
+// extraDirs are where packages put programs that are not meant for everybody's PATH; the first match
+// of each pattern counts.
+var extraDirs = []string{"/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/postgresql/*/bin"}
+
+// Find is the path of an installed program.
+func (n Need) Find() (string, error) {
+	// Not resolved further: some programs are links that go by the name they are called.
+	if path, err := exec.LookPath(n.Program); err == nil {
+		return filepath.Abs(path)
+	}
+	for _, pattern := range extraDirs {
+		matches, _ := filepath.Glob(filepath.Join(pattern, filepath.Base(n.Program))) // well formed
+		for _, path := range matches {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s is not installed; install the package %s", n.Program, n.Package)
+}
+
+// find looks every need up; the error names all that are missing.
+func find(needs []Need) (map[string]string, error) {
+	paths := map[string]string{}
+	var missing []string
+	for _, n := range needs {
+		path, err := n.Find()
+		if err != nil {
+			missing = append(missing, err.Error())
+			continue
+		}
+		paths[n.Program] = path
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s", strings.Join(missing, "; "))
+	}
+	return paths, nil
+}

@@ -1,0 +1,204 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/procfs"
+)
+
+// ServerSpec is a server to start under a contender.
+type ServerSpec struct {
+	Name       string // as sentences call it
+	Path       string
+	Args       []string
+	Env        []string                    // beside the tool's own, cleaned
+	User       string                      // whom it runs as when the tool is root and the server refuses root
+	Ready      func(context.Context) error // nil: ready when it is seen to run under the contender
+	ReadyLimit time.Duration               // 30 s when 0
+	Grace      time.Duration               // between SIGTERM and SIGKILL; 20 s when 0
+	Signal     syscall.Signal              // that asks it to end; SIGTERM when 0
+	Tree       bool                        // it consists of several processes: all are counted
+}
+
+// A Server is a started ServerSpec in a temporary folder.
+type Server struct {
+	spec    ServerSpec
+	proc    procfs.FS
+	process *run.Process
+	dir     string
+}
+
+func (s *Server) start(ctx context.Context, environ []string, c allocators.Contender) error {
+	if err := preload.Check(s.spec.Path, c.Path, preload.CurrentCredentials(), os.Getenv("PATH")); err != nil {
+		return err
+	}
+	credential, err := s.credential()
+	if err != nil {
+		return err
+	}
+	// A server may be linked to another allocator than glibc's. To run it under glibc, libc.so.6 itself
+	// is preloaded: the loader already has it, and only moves it to the front of the order of lookup.
+	variables := append(c.Variables(true), "LD_BIND_NOW=1")
+	environ = append(append(run.Clean(environ), s.spec.Env...), variables...)
+	s.process, err = run.Start(run.Spec{
+		Path: s.spec.Path, Args: s.spec.Args, Env: environ, Dir: s.dir,
+		Log: filepath.Join(s.dir, s.spec.Name+".log"), Credential: credential,
+	})
+	if err != nil {
+		return err
+	}
+	probe := s.spec.Ready
+	if probe == nil {
+		probe = func(context.Context) error { return s.verify(c) }
+	}
+	if err := s.process.WaitReady(ctx, s.spec.Name, s.readyLimit(), probe); err != nil {
+		return err
+	}
+	return s.verify(c)
+}
+
+func (s *Server) readyLimit() time.Duration {
+	if s.spec.ReadyLimit > 0 {
+		return s.spec.ReadyLimit
+	}
+	return 30 * time.Second
+}
+
+// credential is the user that the server runs as; nil is the tool's own. The folder becomes theirs.
+func (s *Server) credential() (*syscall.Credential, error) {
+	if s.spec.User == "" || os.Geteuid() != 0 {
+		return nil, nil
+	}
+	return ids(s.spec.User)
+}
+
+func ids(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, fmt.Errorf("the server does not run as root, and there is no user %s: %w", name, err)
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
+}
+
+// verify asks the loader's own tables in the running server whose malloc and free it calls.
+func (s *Server) verify(c allocators.Contender) error {
+	return verify(s.proc, s.process.PID(), s.spec.Name, c)
+}
+
+func verify(proc procfs.FS, pid int, name string, c allocators.Contender) error {
+	for _, symbol := range []string{"malloc", "free"} {
+		owner, err := preload.Owner(proc, pid, symbol)
+		if err != nil {
+			return fmt.Errorf("cannot see which allocator took effect: %w", err)
+		}
+		if owner != c.Path {
+			return fmt.Errorf("%s did not take effect: %s calls %s of %s; check that the library defines it", c.Name, name, symbol, owner)
+		}
+	}
+	return nil
+}
+
+// Stop ends the server. It returns once it is gone.
+func (s *Server) Stop() {
+	if s.process == nil {
+		return
+	}
+	grace, signal := s.spec.Grace, s.spec.Signal
+	if grace == 0 {
+		grace = 20 * time.Second
+	}
+	if signal == 0 {
+		signal = syscall.SIGTERM
+	}
+	family := s.proc.Tree(s.PID())[1:]
+	s.process.StopBy(signal, grace)
+	for _, pid := range family { // those that made themselves groups of their own
+		if st, err := s.proc.Stat(pid); err == nil && st.State != "Z" {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending
+		}
+	}
+}
+
+// PID is the process id of the server, the first of a Tree.
+func (s *Server) PID() int { return s.process.PID() }
+
+// pids are the processes that count.
+func (s *Server) pids() []int {
+	if s.spec.Tree {
+		return s.proc.Tree(s.PID())
+	}
+	return []int{s.PID()}
+}
+
+// CPUSeconds is what the server has used so far. Of a Tree, children that ended count too.
+func (s *Server) CPUSeconds() (float64, error) {
+	first, err := s.proc.Stat(s.PID())
+	if err != nil {
+		return 0, err
+	}
+	total := first.CPUSeconds()
+	if !s.spec.Tree {
+		return total, nil
+	}
+	total += first.ReapedSeconds
+	for _, pid := range s.pids()[1:] {
+		if st, err := s.proc.Stat(pid); err == nil { // it may have ended: then its parent has its time
+			total += st.CPUSeconds() + st.ReapedSeconds
+		}
+	}
+	return total, nil
+}
+
+// Memory is what the server occupies. Of a Tree it is the sum of the proportional sizes.
+func (s *Server) Memory() (procfs.Memory, error) {
+	first, err := s.proc.Memory(s.PID())
+	if err != nil || !s.spec.Tree {
+		return first, err
+	}
+	first.RSS = first.PSS
+	for _, pid := range s.pids()[1:] {
+		if m, err := s.proc.Memory(pid); err == nil { // it may have ended
+			first.RSS += m.PSS
+			first.PSS += m.PSS
+			first.Anonymous += m.Anonymous
+			first.HugePages += m.HugePages
+		}
+	}
+	return first, nil
+}
+
+// Resident is a cheap reading of the resident size for sampling; of a Tree it is that of Memory.
+func (s *Server) Resident() (float64, error) {
+	if s.spec.Tree {
+		m, err := s.Memory()
+		return float64(m.RSS), err
+	}
+	rss, err := s.proc.Resident(s.PID())
+	return float64(rss), err
+}
+
+// explain adds the server's last words to an error that its death caused.
+func (s *Server) explain(err error) error {
+	if err == nil || s.process == nil {
+		return err
+	}
+	select {
+	case <-s.process.Done():
+		return s.process.Died(s.spec.Name)
+	case <-time.After(100 * time.Millisecond):
+		return err
+	}
+}

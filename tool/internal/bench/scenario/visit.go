@@ -1,0 +1,163 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/procfs"
+)
+
+// Shared is what all visits of a run have in common: prepared once, then only read.
+type Shared struct {
+	Dir     string // temporary
+	Values  Values
+	Paths   map[string]string // of the needed programs
+	Environ []string
+}
+
+// Tool runs a program without any contender to its end.
+func (s *Shared) Tool(ctx context.Context, path string, args ...string) (string, error) {
+	return run.Output(ctx, path, args, run.Clean(s.Environ))
+}
+
+// A Visit is one run of one contender through the phases.
+type Visit struct {
+	*Shared
+	Contender allocators.Contender
+	Round     int
+	Dir       string // temporary, of this visit
+	Server    *Server
+	proc      procfs.FS
+	sample    bench.Sample
+	phase     string
+}
+
+// Start starts the server under the contender, and returns when it is ready and the contender is
+// proved to be in effect.
+func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
+	v.Server = &Server{spec: spec, proc: v.proc, dir: v.Dir}
+	if spec.User != "" {
+		if err := Give(v.Dir, spec.User); err != nil {
+			return err
+		}
+	}
+	return v.Server.start(ctx, v.Environ, v.Contender)
+}
+
+// Give makes a folder and what is in it another user's, where the tool is root and so may; else the
+// servers run as the tool's own user anyway.
+func Give(dir, name string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	credential, err := ids(name)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(credential.Uid), int(credential.Gid)))
+	})
+}
+
+// Stop ends the server and returns what it took in all.
+func (v *Visit) Stop() {
+	if v.Server != nil {
+		v.Server.Stop()
+	}
+}
+
+// Set records a value of the current phase.
+func (v *Visit) Set(metric string, value float64) { v.sample.Set(v.phase, metric, value) }
+
+// Get returns a value that was recorded.
+func (v *Visit) Get(phase, metric string) (float64, bool) { return v.sample.Get(phase, metric) }
+
+// Trace records a series of the current phase.
+func (v *Visit) Trace(metric, unit string, points [][2]float64) {
+	v.sample.Trace(bench.Series{Phase: v.phase, Metric: metric, Unit: unit, Points: points})
+}
+
+// A Load is a running load, as the function given to Watch sees it.
+type Load struct {
+	watch    *Watch
+	from, to float64
+}
+
+// Begin says that the load proper starts now; what was before it was preparation.
+func (l *Load) Begin() { l.from = l.watch.read() }
+
+// End says that the load proper ends now.
+func (l *Load) End() { l.to = l.watch.read() }
+
+// Watch samples the server while work runs, and records the series.
+func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) error) (Between, error) {
+	w := watch(ctx, v.Server)
+	load := &Load{watch: w}
+	err := work(ctx, load)
+	w.stop()
+	for _, series := range w.series(v.phase) {
+		v.sample.Trace(series)
+	}
+	if load.to == 0 {
+		load.to = time.Since(w.start).Seconds()
+	}
+	return w.between(load.from, load.to), err
+}
+
+// Settle watches the resident size for a while without a word to the server, and returns its end.
+func (v *Visit) Settle(ctx context.Context, d time.Duration) (float64, error) {
+	b, err := v.Watch(ctx, func(ctx context.Context, _ *Load) error { return Sleep(ctx, d) })
+	if err != nil {
+		return 0, err
+	}
+	return b.EndRSS, nil
+}
+
+// RSS is the resident size now, by smaps_rollup.
+func (v *Visit) RSS() (float64, error) {
+	m, err := v.Server.Memory()
+	return float64(m.RSS), err
+}
+
+// Sleep waits unless ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// measure takes one contender through the phases. What finished phases recorded is returned also with
+// an error.
+func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c allocators.Contender, round int, tick func(string)) (bench.Sample, error) {
+	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-")
+	if err != nil {
+		return bench.Sample{}, fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	v := &Visit{Shared: shared, Contender: c, Round: round, Dir: dir, proc: proc}
+	noise := startNoise(proc)
+	defer func() { v.Stop() }()
+	for _, p := range s.Phases(shared.Values) {
+		v.phase = p.Name
+		if err := p.Do(ctx, v); err != nil {
+			if v.Server != nil && ctx.Err() == nil {
+				err = v.Server.explain(err)
+			}
+			return v.sample, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		tick(p.Name)
+	}
+	v.Stop()
+	v.sample.Ran(noise.stop())
+	return v.sample, nil
+}

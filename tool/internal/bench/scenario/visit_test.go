@@ -1,0 +1,164 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/procfs"
+)
+
+func glibc(t *testing.T) allocators.Contender {
+	t.Helper()
+	finder := allocators.Finder{LibraryDirs: preload.LibraryDirs(), FindOurs: func() (string, error) { return "", errors.New("not needed") }}
+	selected, _, err := finder.Select("glibc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selected[0]
+}
+
+// serve is a scenario whose server is a program of this machine.
+func serve(spec ServerSpec, more ...Phase) Scenario {
+	return Scenario{Name: "x", Rounds: bench.Rounds{Full: 2, Quick: 1}, Phases: func(Values) []Phase {
+		start := StartPhase(func(ctx context.Context, v *Visit) error { return v.Start(ctx, spec) })
+		return append(append([]Phase{start}, more...), WholePhase())
+	}}
+}
+
+func sleeper(t *testing.T) ServerSpec {
+	t.Helper()
+	path, err := Need{"sleep", "coreutils"}.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ServerSpec{Name: "sleep", Path: path, Args: []string{"60"}}
+}
+
+func visit(t *testing.T, s Scenario, c allocators.Contender) (bench.Sample, error) {
+	t.Helper()
+	if err := run.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	shared := &Shared{Dir: t.TempDir(), Values: Values{"settle": "250ms"}, Environ: os.Environ()}
+	return s.measure(context.Background(), shared, procfs.Live(), c, 0, func(string) {})
+}
+
+func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
+	var pid int
+	var dir string
+	see := Phase{Name: "see", Do: func(_ context.Context, v *Visit) error { pid, dir = v.Server.PID(), v.Dir; return nil }}
+	s := serve(sleeper(t), see, IdlePhase())
+	sample, err := visit(t, s, glibc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range s.Rows(nil) {
+		if v, ok := sample.Get(row.Phase, row.Metric); !ok || v <= 0 && row.Unit == "bytes" {
+			t.Errorf("%s, %s: %v, %v", row.Phase, row.Metric, v, ok)
+		}
+	}
+	var r bench.Results
+	r.Add("glibc", 0, sample)
+	if len(r.Series) == 0 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Contender != "glibc" {
+		t.Errorf("series %+v, runs %+v", r.Series, r.Runs)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	if _, err := procfs.Live().Stat(pid); err == nil {
+		t.Error("the process is left")
+	}
+}
+
+func TestAnAllocatorWithoutEffectIsAnError(t *testing.T) {
+	lib, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(glibc(t).Path), "libm.so.6"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := sleeper(t)
+	spec.Ready = func(context.Context) error { return nil }
+	spec.ReadyLimit = time.Second
+	_, err = visit(t, serve(spec), allocators.Contender{Name: "idle", Path: lib})
+	if err == nil || !strings.Contains(err.Error(), "idle did not take effect") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestADeadServerIsQuotedAndFinishedPhasesStay(t *testing.T) {
+	kill := Phase{Name: "load", Do: func(ctx context.Context, v *Visit) error {
+		v.Server.process.Stop(time.Second)
+		_, err := net.Dial("unix", filepath.Join(v.Dir, "gone"))
+		return err
+	}}
+	sample, err := visit(t, serve(sleeper(t), kill), glibc(t))
+	if err == nil || !strings.Contains(err.Error(), "load: sleep died (signal: terminated); the end of its log says: (nothing)") {
+		t.Errorf("err = %v", err)
+	}
+	if _, ok := sample.Get("start", MetricRSS); !ok {
+		t.Error("what was finished is lost")
+	}
+}
+
+func TestAServerThatNeverBecomesReadyIsStopped(t *testing.T) {
+	spec := sleeper(t)
+	spec.ReadyLimit = 100 * time.Millisecond
+	spec.Ready = func(context.Context) error { return errors.New("connection refused") }
+	_, err := visit(t, serve(spec), glibc(t))
+	if err == nil || !strings.Contains(err.Error(), "start: sleep did not become ready within 100ms (connection refused)") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestTheRestOfThePlanGoesOnAndAnInterruptKeepsFinishedRounds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	rounds := 0
+	stop := Phase{Name: "load", Do: func(_ context.Context, v *Visit) error {
+		if rounds++; rounds == 2 {
+			cancel()
+		}
+		return nil
+	}}
+	var out bytes.Buffer
+	env := cli.Env{Stdout: &out, Stderr: &out, Environ: os.Environ()}
+	json := filepath.Join(t.TempDir(), "r.json")
+	err := serve(sleeper(t), stop).run(ctx, env, []string{"--allocators", "glibc", "--rounds", "3", "--json", json})
+	var exit *cli.ExitError
+	if !errors.As(err, &exit) || exit.Code != 130 {
+		t.Errorf("err = %v", err)
+	}
+	if text, err := os.ReadFile(json); err != nil || !strings.Contains(string(text), `"rounds": 1`) || !strings.Contains(out.String(), "interrupted in round 2 of 3") {
+		t.Errorf("%v\n%s\n%s", err, text, out.String())
+	}
+}
+
+func TestNoiseOfABusyNeighbourIsSeen(t *testing.T) {
+	root := t.TempDir()
+	write := func(user, steal int) {
+		text := "cpu  " + strings.Repeat("0 ", 7) + "0\n"
+		fields := strings.Fields(text)
+		fields[1], fields[8] = strings.Repeat("9", user), strings.Repeat("9", steal)
+		if err := os.WriteFile(filepath.Join(root, "stat"), []byte(strings.Join(fields, " ")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1, 1)
+	n := startNoise(procfs.FS{Root: root})
+	write(6, 4) // 999,990 and 9,990 ticks later
+	r := n.stop()
+	if r.OthersCPU < 9990 || r.OthersCPU > 9999.9 || r.Stolen < 99.8 || r.Stolen > 100 {
+		t.Errorf("run %+v", r)
+	}
+}

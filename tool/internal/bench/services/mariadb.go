@@ -1,0 +1,248 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/bench/scenario"
+)
+
+var mariadb = scenario.Scenario{
+	Name:    "mariadb",
+	Summary: "compare allocators under MariaDB with sysbench, 16 to 4,096 threads",
+	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Needs: []scenario.Need{
+		{Program: "mariadbd", Package: "mariadb-server"}, {Program: "mariadb-install-db", Package: "mariadb-server"},
+		{Program: "mariadb-admin", Package: "mariadb-client"}, {Program: "sysbench", Package: "sysbench"},
+	},
+	Params: []scenario.Param{
+		{Name: "threads", Kind: scenario.Numbers, Full: "16,64,256,1024,4096", Quick: "16,256", Least: 1, Help: "connections at once, step by step on one server"},
+		{Name: "workloads", Kind: scenario.Words, Full: "oltp_read_only,oltp_read_write", Quick: "oltp_read_only", OneOf: []string{"oltp_read_only", "oltp_read_write"}, Help: "sysbench's tests"},
+		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
+		{Name: "rows", Kind: scenario.Number, Full: "100000", Least: 1000, Help: "of the table"},
+		{Name: "warmup", Kind: scenario.Duration, Full: "3s", Quick: "1s", Help: "of load before the first step"},
+		scenario.SettleParam(),
+	},
+	Prepare: prepareMariadb,
+	Phases:  mariadbPhases,
+}
+
+const (
+	mariadbLimit = 60 * time.Second
+	mariadbGrace = 60 * time.Second
+
+	transactions = "transactions"
+	cpuPerTrans  = "server CPU a transaction"
+)
+
+func mariadbPhases(values scenario.Values) []scenario.Phase {
+	list := []scenario.Phase{
+		scenario.StartPhase(startMariadb),
+		{Name: "warm-up", Do: func(ctx context.Context, v *scenario.Visit) error {
+			_, err := sysbench(ctx, v, values.Words("workloads")[0], 16, int(max(1, values.Duration("warmup").Seconds())), nil)
+			return err
+		}},
+	}
+	for _, workload := range values.Words("workloads") {
+		for _, threads := range values.Numbers("threads") {
+			list = append(list, scenario.Phase{
+				Name: fmt.Sprintf("%s, %d threads", workload, threads),
+				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes")},
+					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
+				Do: func(ctx context.Context, v *scenario.Visit) error { return mariadbStep(ctx, v, workload, threads) },
+			})
+		}
+	}
+	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+}
+
+// mariadbUser is whom the server runs as: it refuses root.
+func mariadbUser() string {
+	if os.Geteuid() != 0 {
+		if u, err := user.Current(); err == nil {
+			return u.Username
+		}
+	}
+	return "mysql"
+}
+
+func mariadbArgs(dir, data string) []string {
+	return []string{
+		"--no-defaults", "--datadir=" + data, "--user=" + mariadbUser(), "--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"),
+		"--skip-networking", "--max-connections=5000", "--back-log=4500", "--max-prepared-stmt-count=1000000", "--innodb-buffer-pool-size=128M",
+		"--innodb-log-file-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--performance-schema=off",
+	}
+}
+
+// prepareMariadb makes a data folder with a filled table, of which each visit gets a copy.
+func prepareMariadb(ctx context.Context, shared *scenario.Shared) error {
+	if err := openFiles(2*last(shared.Values.Numbers("threads")) + 1000); err != nil {
+		return err
+	}
+	data := filepath.Join(shared.Dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	if err := scenario.Give(shared.Dir, mariadbUser()); err != nil {
+		return err
+	}
+	if _, err := shared.Tool(ctx, shared.Paths["mariadb-install-db"], "--no-defaults", "--datadir="+data, "--user="+mariadbUser(),
+		"--skip-test-db", "--auth-root-authentication-method=normal"); err != nil {
+		return err
+	}
+	server, err := run.Start(run.Spec{
+		Path: shared.Paths["mariadbd"], Args: mariadbArgs(shared.Dir, data), Env: run.Clean(shared.Environ), Dir: shared.Dir,
+		Log: filepath.Join(shared.Dir, "mariadbd.log"),
+	})
+	if err != nil {
+		return err
+	}
+	defer server.Stop(mariadbGrace)
+	admin := func(ctx context.Context, words ...string) error {
+		return mariadbAdmin(ctx, shared, shared.Dir, words...)
+	}
+	if err := server.WaitReady(ctx, "mariadbd", mariadbLimit, func(ctx context.Context) error { return admin(ctx, "ping") }); err != nil {
+		return err
+	}
+	if err := admin(ctx, "create", "sbtest"); err != nil {
+		return err
+	}
+	_, err = shared.Tool(ctx, shared.Paths["sysbench"], append(sysbenchArgs(shared, shared.Dir), "oltp_read_only", "prepare")...)
+	return err
+}
+
+func last(numbers []int) int { return numbers[len(numbers)-1] }
+
+// openFiles makes sure that load generators may have so many connections.
+func openFiles(want int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if limit.Cur >= uint64(want) {
+		return nil
+	}
+	limit.Cur, limit.Max = uint64(want), max(limit.Max, uint64(want))
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("so many connections take %d open files, which this user may not have (%w); raise `ulimit -n` or ask for fewer threads", want, err)
+	}
+	return nil
+}
+
+func mariadbAdmin(ctx context.Context, shared *scenario.Shared, dir string, words ...string) error {
+	args := append([]string{"--no-defaults", "-S", filepath.Join(dir, "s"), "-u", "root"}, words...)
+	_, err := shared.Tool(ctx, shared.Paths["mariadb-admin"], args...)
+	return err
+}
+
+func startMariadb(ctx context.Context, v *scenario.Visit) error {
+	data := filepath.Join(v.Dir, "data")
+	if _, err := v.Tool(ctx, "/bin/cp", "-a", filepath.Join(v.Shared.Dir, "data"), data); err != nil {
+		return err
+	}
+	if err := scenario.Give(v.Dir, mariadbUser()); err != nil {
+		return err
+	}
+	return v.Start(ctx, scenario.ServerSpec{
+		Name: "mariadbd", Path: v.Paths["mariadbd"], Args: mariadbArgs(v.Dir, data), ReadyLimit: mariadbLimit, Grace: mariadbGrace,
+		Ready: func(ctx context.Context) error { return mariadbAdmin(ctx, v.Shared, v.Dir, "ping") },
+	})
+}
+
+// sysbenchArgs are those of every call. There is one table, as sysbench prepares its statements for each
+// table and thread, and gives up when that takes it longer than 30 seconds.
+func sysbenchArgs(shared *scenario.Shared, dir string) []string {
+	return []string{
+		"--mysql-socket=" + filepath.Join(dir, "s"), "--mysql-user=root", "--tables=1", "--table-size=" + strconv.Itoa(shared.Values.Number("rows")),
+		"--rand-type=uniform", "--mysql-ignore-errors=1213,1205,1020", "--histogram=on",
+	}
+}
+
+// sysbench runs one test and returns its report.
+func sysbench(ctx context.Context, v *scenario.Visit, workload string, threads, seconds int, load *scenario.Load) (string, error) {
+	args := append(sysbenchArgs(v.Shared, v.Dir), "--rand-seed="+strconv.Itoa(v.Round+1), "--threads="+strconv.Itoa(threads), "--time="+strconv.Itoa(seconds), workload, "run")
+	var report strings.Builder
+	err := run.Lines(ctx, v.Paths["sysbench"], args, run.Clean(v.Environ), func(line string) {
+		report.WriteString(line + "\n")
+		if load == nil {
+			return
+		}
+		switch { // its threads have connected; its threads have done their last transaction
+		case strings.HasPrefix(line, "Threads started!"):
+			load.Begin()
+		case strings.HasPrefix(line, "Latency histogram"), strings.HasPrefix(line, "SQL statistics"):
+			load.End()
+		}
+	})
+	return report.String(), err
+}
+
+func mariadbStep(ctx context.Context, v *scenario.Visit, workload string, threads int) error {
+	var report string
+	seen, err := v.Watch(ctx, func(ctx context.Context, load *scenario.Load) (err error) {
+		report, err = sysbench(ctx, v, workload, threads, int(max(1, v.Values.Duration("time").Seconds())), load)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r, err := parseSysbench(report)
+	if err != nil {
+		return err
+	}
+	v.Set(transactions, r.perSecond)
+	v.Set(cpuPerTrans, seen.CPUSeconds/r.transactions*1e3)
+	v.Set(scenario.MetricRSS, seen.PeakRSS)
+	for _, q := range []struct {
+		metric string
+		share  float64
+	}{{scenario.MetricP50, 0.5}, {scenario.MetricP99, 0.99}, {scenario.MetricP999, 0.999}} {
+		v.Set(q.metric, r.latency.quantile(q.share))
+	}
+	return nil
+}
+
+// sysbenchReport is what a run of sysbench says; latencies in milliseconds.
+type sysbenchReport struct {
+	transactions, perSecond float64
+	latency                 histogram
+}
+
+var errNoReport = errors.New("sysbench printed no result")
+
+func parseSysbench(text string) (sysbenchReport, error) {
+	var r sysbenchReport
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "transactions:"); ok {
+			if _, err := fmt.Sscanf(strings.TrimSpace(rest), "%f (%f per sec.)", &r.transactions, &r.perSecond); err != nil {
+				return r, fmt.Errorf("read the transactions of sysbench from %q: %w", line, err)
+			}
+		}
+		// "       2.071 |*****                  12": upper bound, picture, count
+		if bound, rest, ok := strings.Cut(line, "|"); ok {
+			words := strings.Fields(rest)
+			if at, err := strconv.ParseFloat(strings.TrimSpace(bound), 64); err == nil && len(words) > 0 {
+				count, err := strconv.ParseUint(words[len(words)-1], 10, 64)
+				if err != nil {
+					return r, fmt.Errorf("read the histogram of sysbench from %q: %w", line, err)
+				}
+				r.latency = append(r.latency, bucket{at, count})
+			}
+		}
+	}
+	if r.transactions <= 0 || len(r.latency) == 0 {
+		return r, fmt.Errorf("%w; it printed: %.300q", errNoReport, text)
+	}
+	return r, nil
+}
