@@ -12,6 +12,7 @@ import (
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/preload"
+	"granary/tool/internal/ps"
 
 	"github.com/spf13/pflag"
 )
@@ -28,6 +29,7 @@ const (
 func commands() []cli.Command {
 	rows := []cli.Command{
 		{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Group: groupRun, Takes: cli.Programs, Run: preload.Command, Exits: runExits},
+		in(groupLook, ps.Row),
 	}
 	rows = append(rows,
 		cli.Command{Name: "bench redis", Usage: "[options]", Summary: "compare allocators under a real redis-server", Group: groupBench, Run: redis.Command},
@@ -51,6 +53,12 @@ func commands() []cli.Command {
 		cli.Command{Name: "help", Usage: "[COMMAND]", Summary: "print this list, or explain a command", Group: groupSelf},
 	)
 	return rows
+}
+
+// in lists the row under a heading.
+func in(group string, row cli.Command) cli.Command {
+	row.Group = group
+	return row
 }
 
 var runExits = []cli.Exit{

@@ -3,16 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"granary/tool/internal/cli"
+	"granary/tool/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the reference page and the golden of help")
 
 func call(t *testing.T, args ...string) (string, string, int) {
 	t.Helper()
@@ -50,25 +48,9 @@ func TestVersion(t *testing.T) {
 func TestReferencePageAndHelpAreThoseOfTheTable(t *testing.T) {
 	var page bytes.Buffer
 	cli.Reference(&page, commands())
-	golden(t, "../../../docs/reference/commands.md", page.Bytes())
+	golden.Check(t, "../../../docs/reference/commands.md", page.Bytes())
 	out, _, _ := call(t)
-	golden(t, "testdata/help.golden", []byte(out))
-}
-
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(want, got) {
-		t.Errorf("%s is out of date (%v): run go test ./tool/cmd/granary -update and commit the result", path, err)
-	}
+	golden.Check(t, "testdata/help.golden", []byte(out))
 }
 
 func TestCompletionScripts(t *testing.T) {

@@ -106,9 +106,14 @@ func (p process) allocator() Running {
 		return p.with(Running{Name: name, How: Static, Path: program})
 	}
 	for _, lib := range p.order(own) {
-		if lib.definesMalloc {
-			return p.with(lib.running())
+		if !lib.definesMalloc {
+			continue
 		}
+		r := lib.running()
+		if own.goProgram && r.How == System {
+			r = Running{Name: "Go", How: Static, Path: program}
+		}
+		return p.with(r)
 	}
 	return p.with(Running{Name: "unknown", Path: program})
 }
@@ -166,6 +171,9 @@ func (p process) order(program binary) []library {
 	for _, name := range p.preloads() {
 		take(name, true)
 	}
+	if len(out) == 0 {
+		out = unneeded(found)
+	}
 	for _, name := range program.needed {
 		take(name, false)
 	}
@@ -174,6 +182,23 @@ func (p process) order(program binary) []library {
 			take(name, false)
 		}
 	}
+	return out
+}
+
+// unneeded are the allocators that must have been preloaded although the environment does not say so,
+// as a program may write over it: nothing needs them, and they were mapped before the C library. The
+// kernel maps downwards.
+func unneeded(found []library) []library {
+	var out []library
+	for i, l := range found {
+		named := slices.ContainsFunc(found, func(by library) bool { return slices.ContainsFunc(by.needed, l.answersTo) })
+		early := slices.ContainsFunc(found[:i], func(c library) bool { return c.kind == "glibc" || c.kind == "musl" })
+		if !named && early && l.definesMalloc && l.kind != "" && l.kind != "musl" {
+			l.preloaded = true
+			out = append(out, l)
+		}
+	}
+	slices.Reverse(out)
 	return out
 }
 

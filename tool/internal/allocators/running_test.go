@@ -81,8 +81,36 @@ func TestTheFirstOfTwoPreloadedIsTheOneCalled(t *testing.T) {
 	}
 }
 
+// As redis-server does: its title takes the place of the environment.
+func TestAPreloadIsSeenWhenTheEnvironmentIsOverwritten(t *testing.T) {
+	redis, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("there is no redis-server")
+	}
+	for _, name := range []string{"tcmalloc", "mimalloc", "jemalloc"} {
+		dir := t.TempDir()
+		socket := filepath.Join(dir, "s")
+		pid := start(t, []string{"LD_PRELOAD=" + installed(t, name)}, redis, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
+		waitFor(t, socket)
+		if r := running(t, pid); r.Name != name || r.How != Preloaded && r.How != Linked {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func waitFor(t *testing.T, path string) {
+	t.Helper()
+	for range 500 {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s did not appear", path)
+}
+
 func TestStaticAndGoPrograms(t *testing.T) {
-	if r := running(t, os.Getpid()); r.Name != "Go" && r.Name != "glibc" {
+	if r := running(t, os.Getpid()); r.Name != "Go" {
 		t.Errorf("this test: %+v", r)
 	}
 	cc, err := exec.LookPath("cc")

@@ -1,0 +1,97 @@
+package footprint
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/procfs"
+)
+
+func region(start, end uint64, perms, path string) procfs.Region {
+	return procfs.Region{Mapping: procfs.Mapping{Start: start, End: end, Perms: perms, Path: path}, RSS: end - start}
+}
+
+func TestKindsOfMappings(t *testing.T) {
+	regions := []procfs.Region{
+		region(0x1000, 0x2000, "r--p", "/usr/bin/app"),
+		region(0x2000, 0x3000, "r-xp", "/usr/bin/app"),
+		region(0x3000, 0x4000, "rw-p", "/usr/bin/app"),
+		region(0x4000, 0x5000, "rw-p", ""),
+		region(0x8000, 0x9000, "rw-p", "[heap]"),
+		region(0x10000, 0x11000, "---p", ""),
+		region(0x11000, 0x19000, "rw-p", ""),
+		region(0x19000, 0x20000, "rw-p", ""),
+		region(0x20000, 0x4020000, "---p", ""),
+		region(0x4020000, 0x4030000, "rw-p", ""),
+		region(0x5000000, 0x5001000, "r--p", "/var/lib/table.db"),
+		region(0x6000000, 0x6001000, "rw-s", "/memfd:x (deleted)"),
+		region(0x7000000, 0x7001000, "rw-p", "[stack]"),
+		region(0x8000000, 0x8001000, "r-xp", "[vdso]"),
+	}
+	want := []Kind{Code, Code, Data, Data, Heap, Anonymous, Stacks, Anonymous, Anonymous, Anonymous, Files, Shared, Stacks, Kernel}
+	for i, r := range Classify(regions) {
+		if r.Kind != want[i] {
+			t.Errorf("region %d (%s %s) is %v, want %v", i, r.Perms, r.Path, r.Kind, want[i])
+		}
+	}
+}
+
+func TestStacksOfThreadsAreFound(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	const threads = 64
+	cmd := exec.Command(python, "-c", `
+import threading, time
+for _ in range(64): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(60)`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	buffer := make([]byte, 16)
+	if n, err := out.Read(buffer); err != nil || !strings.HasPrefix(string(buffer[:n]), "ready") {
+		t.Fatalf("python said %q (%v)", buffer[:n], err)
+	}
+	time.Sleep(10 * time.Millisecond)
+	pid := cmd.Process.Pid
+	regions, err := Read(procfs.Live(), pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stacks := 0
+	for _, r := range regions {
+		if r.Kind == Stacks {
+			stacks++
+		}
+	}
+	if stacks != threads+1 {
+		t.Errorf("%d stacks, want %d", stacks, threads+1)
+	}
+	sum, rss := uint64(0), RSS(regions)
+	for _, bytes := range Sum(regions) {
+		sum += bytes
+	}
+	if m, err := procfs.Live().Memory(pid); err != nil || sum != rss || m.RSS != rss {
+		t.Errorf("kinds sum to %d, regions to %d, smaps_rollup says %d (%v)", sum, rss, m.RSS, err)
+	}
+}
+
+func TestThisProcess(t *testing.T) {
+	regions, err := Read(procfs.Live(), os.Getpid())
+	if err != nil || Sum(regions)[Code] == 0 || Sum(regions)[Stacks] == 0 {
+		t.Errorf("%v: %v", Sum(regions), err)
+	}
+}

@@ -1,0 +1,114 @@
+package ps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/term"
+
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary ps`.
+var Row = cli.Command{
+	Name: "ps", Usage: "[PID...] [options]", Takes: cli.PIDs,
+	Summary: "list processes with their allocator, heap and resident memory",
+	About: `The allocator is the one whose malloc the process calls: preloaded, linked, part of the
+program (static), or the C library's own (system). HEAP is what of it is in memory; for other
+allocators than Granary it is the anonymous memory that is no stack, where their heaps lie.`,
+	Examples: []cli.Example{
+		{Line: "ps", Does: "every process you may read, the largest first"},
+		{Line: "ps --allocator granary", Does: "only those that run under Granary"},
+		{Line: "ps --sort heap --json | jq '.processes[0]'", Does: "the largest heap, for a script"},
+	},
+	Exits: []cli.Exit{
+		{Code: 0, Meaning: "fine"},
+		{Code: cli.CodeFailed, Meaning: "a process that was named could not be read"},
+		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
+	},
+	Setup: setup,
+}
+
+type options struct {
+	sort, allocator string
+	json            bool
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	var o options
+	fs.StringVar(&o.sort, "sort", "rss", "`order`: "+strings.Join(Orders(), ", "))
+	fs.StringVar(&o.allocator, "allocator", "", "only processes under the allocator of this `name`")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	return func(ctx context.Context, env cli.Env, args []string) error { return o.run(ctx, env, args) }
+}
+
+func (o options) run(ctx context.Context, env cli.Env, args []string) error {
+	var pids []int
+	for _, arg := range args {
+		pid, err := cli.PID(arg)
+		if err != nil {
+			return err
+		}
+		pids = append(pids, pid)
+	}
+	list, err := Read(ctx, procfs.Live(), pids)
+	if err != nil {
+		return err
+	}
+	if !list.Sort(o.sort) {
+		return cli.Usagef("there is no order %q: choose from %s", o.sort, strings.Join(Orders(), ", "))
+	}
+	if o.allocator != "" {
+		list.Only(o.allocator)
+	}
+	if o.json {
+		err = present.JSON(env.Stdout, list)
+	} else {
+		width, _ := term.Width(env.Stdout)
+		list.write(env.Stdout, width)
+	}
+	return finish(env, list, len(pids) > 0, err)
+}
+
+// finish names the processes that were asked for and could not be read; of others, how many.
+func finish(env cli.Env, list List, named bool, err error) error {
+	if err != nil || len(list.Unreadable) == 0 {
+		return err
+	}
+	if !named {
+		fmt.Fprintf(env.Stderr, "granary: %d that you may not read left out; run this as root to see all\n", len(list.Unreadable))
+		return nil
+	}
+	var reasons []string
+	for _, u := range list.Unreadable {
+		reasons = append(reasons, u.Reason)
+	}
+	return errors.New(strings.Join(reasons, "\ngranary: "))
+}
+
+func (l List) write(w io.Writer, width int) {
+	t := present.Table{Header: []string{" PID", "ALLOCATOR", "VERSION", "HOW", " HEAP", " RSS", " PSS", "COMMAND"}}
+	for _, p := range l.Processes {
+		name := p.Allocator.Name
+		if len(p.Allocator.Others) > 0 {
+			name += " (+" + p.Allocator.Others[0].Name + ")"
+		}
+		t.Rows = append(t.Rows, []string{strconv.Itoa(p.PID), name, dash(p.Allocator.Version), dash(p.Allocator.How),
+			present.Bytes(p.Heap), present.Bytes(p.RSS), present.Bytes(p.PSS), p.Command})
+	}
+	t.Write(w, width)
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,162 @@
+// Package ps lists processes with the allocator each calls, its heap and its resident memory.
+package ps
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/footprint"
+	"granary/tool/internal/procfs"
+)
+
+// A Process is a row of the list. Sizes are bytes.
+type Process struct {
+	PID       int                `json:"pid"`
+	UID       int                `json:"uid"`
+	Command   string             `json:"command"`
+	Allocator allocators.Running `json:"allocator"`
+	RSS       uint64             `json:"rss_bytes"`
+	PSS       uint64             `json:"pss_bytes"`
+	// Heap is what Granary holds in memory for the program and itself; of other allocators, the
+	// resident anonymous memory that is no stack, which is where their heaps lie.
+	Heap uint64 `json:"heap_bytes"`
+}
+
+// Unreadable is a process that could not be looked at.
+type Unreadable struct {
+	PID    int    `json:"pid"`
+	Reason string `json:"reason"`
+}
+
+// List is what was found.
+type List struct {
+	Processes  []Process    `json:"processes"`
+	Unreadable []Unreadable `json:"unreadable"`
+}
+
+// workers read processes at the same time.
+const workers = 4
+
+// Read looks at the processes pids, or at all there are. Kernel threads and processes that end
+// meanwhile are left out unless they were named.
+func Read(ctx context.Context, proc procfs.FS, pids []int) (List, error) {
+	named := len(pids) > 0
+	if !named {
+		var err error
+		if pids, err = proc.PIDs(); err != nil {
+			return List{}, err
+		}
+	}
+	type answer struct {
+		process Process
+		err     error
+	}
+	answers := make([]answer, len(pids))
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < len(pids) && ctx.Err() == nil; i += workers {
+				answers[i].process, answers[i].err = One(proc, pids[i])
+			}
+		})
+	}
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return List{}, fmt.Errorf("interrupted: %w", err)
+	}
+	var out List
+	for i, a := range answers {
+		switch {
+		case a.err == nil:
+			out.Processes = append(out.Processes, a.process)
+		case named || !ended(a.err):
+			out.Unreadable = append(out.Unreadable, Unreadable{pids[i], proc.Explain(pids[i], a.err).Error()})
+		}
+	}
+	return out, nil
+}
+
+func ended(err error) bool { return procfs.Gone(err) || errors.Is(err, procfs.ErrNoMemory) }
+
+// One looks at one process.
+func One(proc procfs.FS, pid int) (Process, error) {
+	running, err := allocators.Of(proc, pid)
+	if err != nil {
+		return Process{}, err
+	}
+	regions, err := footprint.Read(proc, pid)
+	if err != nil {
+		return Process{}, err
+	}
+	p := Process{PID: pid, Allocator: running, UID: -1, RSS: footprint.RSS(regions), Command: command(proc, pid)}
+	for _, r := range regions {
+		p.PSS += r.PSS
+	}
+	sum := footprint.Sum(regions)
+	p.Heap = sum[footprint.Heap] + sum[footprint.Anonymous]
+	if status, err := proc.Status(pid); err == nil {
+		if uid := strings.Fields(status["Uid"]); len(uid) > 0 {
+			p.UID, _ = strconv.Atoi(uid[0]) // the kernel writes a number
+		}
+	}
+	return p, nil
+}
+
+// command is the command line in one line, without control characters.
+func command(proc procfs.FS, pid int) string {
+	words, err := proc.Cmdline(pid)
+	text := strings.Join(words, " ")
+	if err != nil || text == "" {
+		name, _ := proc.Comm(pid) // without a name the row has none
+		text = "[" + name + "]"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// An order of the list; larger first, except names and PIDs.
+var orders = map[string]func(a, b Process) int{
+	"rss":       func(a, b Process) int { return cmp.Compare(b.RSS, a.RSS) },
+	"pss":       func(a, b Process) int { return cmp.Compare(b.PSS, a.PSS) },
+	"heap":      func(a, b Process) int { return cmp.Compare(b.Heap, a.Heap) },
+	"pid":       func(a, b Process) int { return cmp.Compare(a.PID, b.PID) },
+	"allocator": func(a, b Process) int { return cmp.Compare(a.Allocator.Name, b.Allocator.Name) },
+	"command":   func(a, b Process) int { return cmp.Compare(a.Command, b.Command) },
+}
+
+// Orders are the names Sort takes.
+func Orders() []string {
+	var out []string
+	for name := range orders {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Sort orders the list; equal rows by PID. It is false when there is no such order.
+func (l *List) Sort(by string) bool {
+	order, ok := orders[by]
+	if ok {
+		slices.SortFunc(l.Processes, func(a, b Process) int {
+			return cmp.Or(order(a, b), cmp.Compare(a.PID, b.PID))
+		})
+	}
+	return ok
+}
+
+// Only keeps the processes under the allocator of that name.
+func (l *List) Only(allocator string) {
+	l.Processes = slices.DeleteFunc(l.Processes, func(p Process) bool { return p.Allocator.Name != allocator })
+}

@@ -1,0 +1,136 @@
+package ps
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/golden"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+)
+
+var sample = List{Processes: []Process{
+	{PID: 812, UID: 112, Command: "/usr/bin/redis-server 127.0.0.1:6379", RSS: 1 << 30, PSS: 1<<30 - 4096, Heap: 990 << 20,
+		Allocator: allocators.Running{Name: "granary", Version: "0.1.0", How: allocators.Preloaded, Path: "/usr/lib/libgranary.so.1",
+			Others: []allocators.Loaded{{Name: "jemalloc", Path: "/usr/lib/libjemalloc.so.2"}}}},
+	{PID: 77, UID: 0, Command: "sleep 60", RSS: 1200 << 10, PSS: 100 << 10, Heap: 16 << 10,
+		Allocator: allocators.Running{Name: "glibc", Version: "2.36", How: allocators.System, Path: "/lib/libc.so.6"}},
+	{PID: 9, UID: 5, Command: "own", RSS: 4096, PSS: 4096,
+		Allocator: allocators.Running{Name: "unknown", How: allocators.Static, Path: "/own"}},
+}}
+
+func TestListAsTextAndJSON(t *testing.T) {
+	var out bytes.Buffer
+	sample.write(&out, 0)
+	golden.Check(t, "testdata/list.golden", out.Bytes())
+	out.Reset()
+	if err := present.JSON(&out, sample); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/list.json", out.Bytes())
+}
+
+func TestOrders(t *testing.T) {
+	first := map[string]int{"rss": 812, "pss": 812, "heap": 812, "pid": 9, "allocator": 77, "command": 812}
+	for _, by := range Orders() {
+		l := List{Processes: append([]Process(nil), sample.Processes...)}
+		if !l.Sort(by) || l.Processes[0].PID != first[by] {
+			t.Errorf("by %s the first is %d, want %d", by, l.Processes[0].PID, first[by])
+		}
+	}
+}
+
+func call(args ...string) (string, string, int) {
+	var out, errs bytes.Buffer
+	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Row}, append([]string{"ps"}, args...))
+	return out.String(), errs.String(), code
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for args, want := range map[string]string{
+		"12x":          `"12x" is not a process id`,
+		"--sort speed": `there is no order "speed": choose from allocator, command, heap, pid, pss, rss`,
+		"--jsn":        "unknown flag: --jsn",
+	} {
+		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: code %d, said %q", args, code, errs)
+		}
+	}
+}
+
+func TestOneThatIsGone(t *testing.T) {
+	_, errs, code := call("1073741824")
+	if code != cli.CodeFailed || !strings.HasPrefix(errs, "granary: there is no process 1073741824") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("code %d, said %q", code, errs)
+	}
+}
+
+// A stopped process is read as any other; its figures are those of smaps_rollup.
+func TestStoppedProcess(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Read(context.Background(), procfs.Live(), []int{cmd.Process.Pid})
+	if err != nil || len(l.Processes) != 1 {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	m, err := procfs.Live().Memory(cmd.Process.Pid)
+	if p := l.Processes[0]; err != nil || p.RSS != m.RSS || p.Heap > p.RSS || p.UID != os.Getuid() {
+		t.Errorf("%+v, but the kernel says %+v (%v)", p, m, err)
+	}
+}
+
+func TestProcessOfAnotherUserIsRefusedInASentence(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	exe, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "granary-ps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	copied := dir + "/ps.test"
+	if err := os.WriteFile(copied, exe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(copied, "-test.run=^TestAsAnotherUser$", "-test.v")
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "GRANARY_TEST_AS_NOBODY=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS: TestAsAnotherUser") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAsAnotherUser is run by the test above, as user 65534.
+func TestAsAnotherUser(t *testing.T) {
+	if os.Getenv("GRANARY_TEST_AS_NOBODY") == "" {
+		t.Skip("the test before this one runs it")
+	}
+	_, errs, code := call("1")
+	if code != cli.CodeFailed || !strings.Contains(errs, "process 1 may not be read: it belongs to user 0 and you are user 65534") {
+		t.Errorf("code %d, said %q", code, errs)
+	}
+}
