@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hint.h"
 #include "central/slab.h"
 
 namespace granary {
@@ -19,31 +20,31 @@ class Bin {
 
   void Add(Slab* s) {
     ++slabs_;
-    free_objects_ += s->free;
+    free_objects_ = free_objects_ + s->free;
     Insert(s);
   }
 
   void Remove(Slab* s) {
     --slabs_;
-    free_objects_ -= s->free;
+    free_objects_ = free_objects_ - s->free;
     Unlink(s);
     Unqueue(s);
   }
 
   size_t Take(Slab* s, void** to, size_t n, unsigned page_shift) {
     const size_t taken = s->Take(to, n, page_shift);
-    free_objects_ -= taken;
+    free_objects_ = free_objects_ - taken;
     Relink(s);
     return taken;
   }
 
   // Objects of s have become free (Slab::Give), `count` of them.
   void Gave(Slab* s, size_t count) {
-    free_objects_ += count;
+    free_objects_ = free_objects_ + count;
     Relink(s);
     if (!s->queued) {
       s->queued = true;
-      ++queue_length_;
+      queue_length_ = queue_length_ + 1;
       queue_.PushBack(s);
     }
   }
@@ -52,14 +53,14 @@ class Bin {
   size_t Hide(Slab* s, uint64_t pages, unsigned page_shift) {
     const size_t hidden = ForObjectsOn(s, pages, page_shift, ClearBits);
     s->free = static_cast<uint16_t>(s->free - hidden);
-    free_objects_ -= hidden;
+    free_objects_ = free_objects_ - hidden;
     Relink(s);
     return hidden;
   }
   void Unhide(Slab* s, uint64_t pages, unsigned page_shift) {
     const size_t shown = ForObjectsOn(s, pages, page_shift, SetBits);
     s->free = static_cast<uint16_t>(s->free + shown);
-    free_objects_ += shown;
+    free_objects_ = free_objects_ + shown;
     s->hint = 0;
     Relink(s);
   }
@@ -72,7 +73,7 @@ class Bin {
   }
   void InspectAgain(Slab* s) {
     s->queued = true;
-    ++queue_length_;
+    queue_length_ = queue_length_ + 1;
     queue_.PushBack(s);
   }
   size_t queue_length() const { return queue_length_; }
@@ -124,7 +125,7 @@ class Bin {
   void Unqueue(Slab* s) {
     if (!s->queued) return;
     s->queued = false;
-    --queue_length_;
+    queue_length_ = queue_length_ - 1;
     queue_.Remove(s);
   }
 
@@ -143,8 +144,8 @@ class Bin {
   SlabList<&Slab::in_queue> queue_;
   uint32_t nonempty_ = 0;
   size_t slabs_ = 0;
-  size_t free_objects_ = 0;
-  size_t queue_length_ = 0;
+  Hint<size_t> free_objects_;
+  Hint<size_t> queue_length_;
 };
 
 }  // namespace granary

@@ -42,10 +42,16 @@ class Central {
   // Takes back n objects; ends the program if one is not an object of class c in use.
   void Return(SizeClass c, void* const* from, size_t n) noexcept;
 
-  // Looks at up to `slabs` slabs of class c whose objects came back: pages found wholly free twice
-  // in a row go to the system. Returns the bytes given back.
-  size_t ReleasePages(SizeClass c, size_t slabs) noexcept;
-  size_t SlabsToInspect(SizeClass c) noexcept { return small_[c].bin.queue_length(); }
+  // Looks at up to `slabs` slabs of class c whose objects came back: pages found wholly free, twice
+  // in a row where `patience` is kTwoLooks, go to the system. Returns the bytes given back.
+  enum class Patience { kNone, kTwoLooks };
+  size_t ReleasePages(SizeClass c, size_t slabs, Patience patience = Patience::kTwoLooks) noexcept;
+  // Hints, read without the lock; Idlest is the class with the most free bytes in slabs that wait.
+  size_t SlabsToInspect(SizeClass c) const noexcept { return small_[c].bin.queue_length(); }
+  SizeClass Idlest() const noexcept;
+  size_t FreeBytes(SizeClass c) const noexcept {
+    return small_[c].bin.free_objects() * kClassSize[c];
+  }
 
   // Whether p is an object of class c that no slab counts as free.
   bool IsUsed(SizeClass c, const void* p) noexcept;
@@ -74,7 +80,9 @@ class Central {
   void Retire(Slab* s) noexcept;
   uint64_t CleanPages(uint64_t dirty_granules) const noexcept;
   uint64_t DirtyGranules(const Slab& s) const noexcept;
-  size_t Inspect(SizeClass c, Slab* s) noexcept;
+  size_t Inspect(SizeClass c, Slab* s, Patience patience) noexcept;
+  bool Surplus(SizeClass c, const Slab& s) const noexcept;
+  void Withdraw(SizeClass c, Slab* s) noexcept;
   Slab* CheckedSlab(SizeClass c, void* p) noexcept;
 
   PageMap* map_ = nullptr;

@@ -135,13 +135,24 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
       s->Give(CheckedIndex(*s, from[i++]));
     } while (i < n && static_cast<size_t>(static_cast<char*>(from[i]) - s->base) < slab_bytes);
     bin.Gave(s, i - first);
-    if (s->free < s->objects || bin.free_objects() == s->objects) continue;
-    bin.Remove(s);
-    map_->SetSlab(s->base, slab_bytes, kNoClass, nullptr);
+    if (!Surplus(c, *s)) continue;
+    Withdraw(c, s);
     *empty = s;
     return i;
   }
   return n;
+}
+
+// Whether s is empty and not the last slab with free objects, which is kept for the next call.
+template <Os System, class Pages>
+bool Central<System, Pages>::Surplus(SizeClass c, const Slab& s) const noexcept {
+  return s.free == s.objects && small_[c].bin.free_objects() != s.objects;
+}
+
+template <Os System, class Pages>
+void Central<System, Pages>::Withdraw(SizeClass c, Slab* s) noexcept {
+  small_[c].bin.Remove(s);
+  map_->SetSlab(s->base, kSlabShape[c].bytes, kNoClass, nullptr);
 }
 
 template <Os System, class Pages>
@@ -167,24 +178,37 @@ void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
 }
 
 template <Os System, class Pages>
-size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs) noexcept {
+size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs, Patience patience) noexcept {
   size_t released = 0;
   for (size_t i = 0; i < slabs; ++i) {
     mutex(c).Lock();
     Slab* const s = small_[c].bin.NextToInspect();
-    if (s != nullptr) released += Inspect(c, s);
+    if (s != nullptr) released += Inspect(c, s, patience);
+    // Its last objects may have come back while others were hidden.
+    const bool empty = s != nullptr && Surplus(c, *s);
+    if (empty) Withdraw(c, s);
     mutex(c).Unlock();
+    if (empty) Retire(s);
     if (s == nullptr) break;
   }
   return released;
 }
 
+template <Os System, class Pages>
+SizeClass Central<System, Pages>::Idlest() const noexcept {
+  SizeClass idlest = kNoClass;
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    if (SlabsToInspect(c) > 0 && FreeBytes(c) > FreeBytes(idlest)) idlest = c;
+  }
+  return idlest;
+}
+
 // Called with the lock, returns with it; in between the objects on the pages are hidden.
 template <Os System, class Pages>
-size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s) noexcept {
+size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) noexcept {
   Bin& bin = small_[c].bin;
   const uint64_t free = s->FreePages(page_shift_);
-  const uint64_t go = free & s->idle;
+  const uint64_t go = patience == Patience::kNone ? free : free & s->idle;
   s->idle = free & ~go;
   if (s->idle != 0) bin.InspectAgain(s);
   if (go == 0) return 0;

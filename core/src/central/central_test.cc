@@ -110,6 +110,36 @@ TEST(Central, IdlePagesGoBackOnTheSecondLook) {
   slabs.central.Verify();
 }
 
+TEST(Central, IdlePagesGoBackAtOnceWithoutPatience) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(1024);
+  const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
+  slabs.central.Return(kClass, objects.data() + 4, 4);
+  EXPECT_EQ(slabs.central.Idlest(), kClass);
+  EXPECT_EQ(slabs.central.ReleasePages(kClass, 1, Central<FakeOs>::Patience::kNone), kMinOsPage);
+  EXPECT_EQ(slabs.central.SlabsToInspect(kClass), 0u);
+  EXPECT_EQ(slabs.central.Idlest(), kNoClass) << "nothing waits any more";
+  slabs.central.Verify();
+}
+
+TEST(Central, ASlabThatEmptiesWhileItsPagesAreHiddenIsRetired) {
+  FakeSlabs slabs;
+  constexpr SizeClass kClass = ClassOf(1024);
+  const size_t per_slab = kSlabShape[kClass].objects;
+  std::vector<void*> objects = Fetch(slabs, kClass, 2 * per_slab);
+  slabs.central.Return(kClass, objects.data() + per_slab, 1);  // so that the first is not the last
+  slabs.central.ReleasePages(kClass, 1);
+  slabs.central.Return(kClass, objects.data(), 8);
+  FakeOs::DuringRelease([&] {
+    slabs.central.Return(kClass, objects.data() + 8, per_slab - 8);
+    EXPECT_EQ(slabs.central.Stats(kClass).slabs, 2u) << "some of its objects are hidden";
+  });
+  EXPECT_GT(slabs.central.ReleasePages(kClass, 2, Central<FakeOs>::Patience::kNone), 0u);
+  EXPECT_EQ(slabs.central.Stats(kClass).slabs, 1u);
+  slabs.central.Verify();
+  slabs.pages.heap.Verify();
+}
+
 TEST(Central, PagesUsedBetweenTheLooksStay) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(1024);
@@ -168,7 +198,7 @@ TEST_F(CentralDeathTest, MisuseOfSmallObjectsEndsTheProgram) {
 }
 
 TEST_F(CentralDeathTest, TheRestBehindTheLastObjectIsNoObject) {
-  constexpr SizeClass kClass = ClassOf(5000);
+  constexpr SizeClass kClass = ClassOf(5632);
   const SlabShape& shape = kSlabShape[kClass];
   ASSERT_LE((shape.objects + 0u) * kClassSize[kClass] + 16, shape.bytes) << "there is a rest";
   const std::vector<void*> objects = Fetch(slabs_, kClass, 1);

@@ -1,10 +1,10 @@
 #include "config/options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/writer.h"
+#include "config/environment.h"
 
 namespace granary {
 
@@ -166,7 +166,7 @@ bool Options::Apply(const char* text, bool running) noexcept {
 }
 
 void Options::Load() noexcept {
-  const char* const text = secure_getenv("GRANARY_CONF");
+  const char* const text = Environment("GRANARY_CONF");
   if (text == nullptr || Apply(text) || !abort_conf) return;
   Die("GRANARY_CONF is wrong (see above) and abort_conf is set: correct it or unset abort_conf");
 }

@@ -20,7 +20,12 @@ constexpr uint32_t kPollsPerLook = 64;      // slow paths between two looks at t
 constexpr uint32_t kQuietWindows = 20;      // windows without work before the helper sleeps
 constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
 constexpr uint64_t kGrowthMillis =
-    12;  // a heap that took no tracker for so long has stopped growing
+    12;                               // a heap that took no tracker for so long has stopped growing
+constexpr size_t kFreeGrowth = kMiB;  // what a heap may grow by before it pays for growth,
+constexpr size_t kPayFrom = 256 * kKiB;  // at a time and without a helper,
+constexpr size_t kPayHelpedFrom = kMiB;  // with one
+constexpr size_t kPayStep = 64 * kKiB;   // what a slow path pays at most
+constexpr size_t kPaySlabs = 16;         // and how many slabs it looks at for that
 constexpr uint32_t kSteps = kNumSmall + 1;
 
 uint64_t WindowMillis() {
@@ -43,10 +48,43 @@ bool Upkeep::HelperPays() noexcept {
          (not_before_ == 0 || Linux::NowMillis() >= not_before_);
 }
 
+// Growth that no garbage was given back for.
+size_t Upkeep::UnpaidGrowth() noexcept {
+  const size_t paid = paid_.load(std::memory_order_relaxed) + kFreeGrowth;
+  const size_t grown = heap.pages().grown_bytes();
+  return grown > paid ? grown - paid : 0;
+}
+
+// A heap that takes fresh memory while free pages lie in slabs of sizes that nobody asks for now,
+// or in spans that do not fit, gives as much of these back at once instead of at the end of their
+// decay: it grows no further than it must. Called with running_ held.
+void Upkeep::PayForGrowth(size_t most) noexcept {
+  const size_t unpaid = UnpaidGrowth();
+  const size_t due = unpaid < most ? unpaid : most;
+  size_t done = 0;
+  for (size_t looks = 0; done < due && looks < due / kPayStep * kPaySlabs; ++looks) {
+    const SizeClass c = heap.central().Idlest();
+    if (heap.central().FreeBytes(c) < kPayStep) break;
+    done += heap.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
+  }
+  const size_t keep = heap.pages().used_bytes() / 16;
+  const size_t dirty = heap.pages().dirty_bytes();
+  if (done < due && dirty > keep) {
+    done += heap.pages().Release(due - done < dirty - keep ? due - done : dirty - keep);
+  }
+  // What is not there cannot be given: the rest is forgiven.
+  paid_.store(paid_.load(std::memory_order_relaxed) + (done < due ? unpaid : due),
+              std::memory_order_relaxed);
+}
+
 void Upkeep::PollWithoutHelper() noexcept {
   PageHeap<Linux>& pages = heap.pages();
   if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
     pages.Release(kStepBytes);
+    running_.Unlock();
+  }
+  if (UnpaidGrowth() >= kPayFrom && options.dirty_decay_ms >= 0 && running_.TryLock()) {
+    PayForGrowth(kPayStep);
     running_.Unlock();
   }
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
@@ -151,6 +189,10 @@ void Upkeep::HelperLoop() noexcept {
       end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
       continue;
     }
+    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+      Locked hold(running_);
+      PayForGrowth(~size_t{0});
+    }
     if (heap.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
       WatchGrowth(now + WindowMillis());
       continue;
@@ -177,13 +219,17 @@ void Upkeep::WatchGrowth(uint64_t until) noexcept {
       fresh_seen_.store(fresh, std::memory_order_relaxed);
       last = now;
     }
+    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+      Locked hold(running_);
+      PayForGrowth(kMiB);
+    }
     if (!pages.PrepareAhead()) Linux::SleepMicros(20);
   }
 }
 
 void Upkeep::PollAsleep() noexcept {
   if (options.dirty_decay_ms < 0) return;
-  if (!dormant_.load(std::memory_order_relaxed) &&
+  if (!dormant_.load(std::memory_order_relaxed) && UnpaidGrowth() < kPayHelpedFrom &&
       heap.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
     return;
   }

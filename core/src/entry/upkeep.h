@@ -62,6 +62,8 @@ class Upkeep {
   void RunWindow() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
+  size_t UnpaidGrowth() noexcept;
+  void PayForGrowth(size_t most) noexcept;
   size_t DirtyBound() noexcept;
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
@@ -72,6 +74,7 @@ class Upkeep {
   std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
   std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it
   std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
+  std::atomic<size_t> paid_{0};          // bytes of growth that garbage was given back for
   std::atomic<uint32_t> polls_{0};
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/check.h"
 #include "base/units.h"
@@ -30,6 +32,7 @@ struct FakeOsState {
   std::atomic<uint64_t> now{0};
   unsigned cpus = 2;
   bool can_abort = true;
+  std::function<void()> during_release;
 };
 
 struct FakeOs {
@@ -54,6 +57,7 @@ struct FakeOs {
   }
 
   static bool Release(void* p, size_t bytes) noexcept {
+    if (state.during_release) std::exchange(state.during_release, nullptr)();
     std::lock_guard hold(state.mutex);
     GRANARY_CHECK(bytes > 0 && AddressOf(p) % kMinOsPage == 0 && bytes % kMinOsPage == 0);
     GRANARY_CHECK(Holds(p, bytes));
@@ -104,6 +108,7 @@ struct FakeOs {
     state.now = 0;
     state.cpus = 2;
     state.can_abort = true;
+    state.during_release = nullptr;
   }
 
   // Of the calls of Map from now on, number `first` (from 0) and `count` - 1 more are refused.
@@ -116,6 +121,8 @@ struct FakeOs {
     std::lock_guard hold(state.mutex);
     state.refuse_release_from = state.counts.release + first;
   }
+  // What another thread does while the next release is under way.
+  static void DuringRelease(std::function<void()> act) { state.during_release = std::move(act); }
   static void AllowAll() {
     std::lock_guard hold(state.mutex);
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;

@@ -40,6 +40,8 @@ bool PageHeap<System>::PrepareAhead() noexcept {
   if (populated) {
     t->MarkDirty(0, Tracker::kGranules);
     t->prepared = true;
+    grown_.store(grown_.load(std::memory_order_relaxed) + Tracker::kGranules,
+                 std::memory_order_relaxed);
     Unaccount(0, Tracker::kGranules);
   }
   BecomeFree(t, 1);

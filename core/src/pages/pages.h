@@ -78,6 +78,9 @@ class PageHeap {
 
   size_t dirty_bytes() const { return dirty_.load(std::memory_order_relaxed) * kGranule; }
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed) * kGranule; }
+  // Bytes taken so far that had held no pages: what the heap has grown by, whatever went back
+  // since.
+  size_t grown_bytes() const { return grown_.load(std::memory_order_relaxed) * kGranule; }
   size_t owed_bytes() const { return owed_.load(std::memory_order_relaxed) * kGranule; }
   PageStats Stats() const noexcept;
   size_t OsPage() const noexcept { return page_; }
@@ -128,7 +131,7 @@ class PageHeap {
   LowWater low_;
   // In granules; written under the lock, read without.
   std::atomic<size_t> used_{0}, dirty_{0}, owed_{0}, large_{0}, mapped_{0};
-  std::atomic<size_t> released_{0}, release_calls_{0};
+  std::atomic<size_t> released_{0}, release_calls_{0}, grown_{0};
   std::atomic<uint32_t> fresh_{0};
 };
 

@@ -25,6 +25,8 @@ Memory PageHeap<System>::AllocateSpan(size_t granules) noexcept {
   const size_t dirty = t->UseDirty(run.first, granules);
   spans_.Insert(t);
   Account(granules, dirty);
+  grown_.store(grown_.load(std::memory_order_relaxed) + granules - dirty,
+               std::memory_order_relaxed);
   return memory;
 }
 

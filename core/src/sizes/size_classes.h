@@ -96,6 +96,8 @@ constexpr SizeClass ClassOf(size_t size) {
   return kNoClass;
 }
 
+inline constexpr size_t kMaxSlab = 256 * kKiB;
+
 // Enough that no offset in a slab is rounded into the next object: offset * size < 2^36.
 inline constexpr unsigned kInverseShift = 36;
 
@@ -108,10 +110,18 @@ struct SlabShape {
 
 namespace internal_sizes {
 
+// The least number of granules, 64 KiB or more, that ends in less than 1/128 of waste and holds
+// eight objects; where there is none, the one that wastes least.
 constexpr size_t SlabBytes(size_t size) {
   if (size <= 16) return kGranule > size * 2048 ? kGranule : size * 2048;
-  if (size <= 4 * kKiB) return 64 * kKiB;
-  return size <= 16 * kKiB ? 128 * kKiB : 256 * kKiB;
+  size_t best = kMaxSlab;
+  for (size_t bytes = 64 * kKiB; bytes <= kMaxSlab; bytes += kGranule) {
+    const size_t waste = bytes % size;
+    if (bytes < 4 * size) continue;
+    if (bytes >= 8 * size && waste * 128 < bytes) return bytes;
+    if (waste * best < best % size * bytes) best = bytes;
+  }
+  return best;
 }
 
 consteval auto MakeShapes() {

@@ -1,0 +1,73 @@
+// A heap that grows by one size while pages lie free in slabs of another gives these back at once,
+// not at the end of their decay: first in small steps of the program's own, then by the helper.
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+#include "granary/granary.h"
+
+#pragma weak granary_set_options
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kGarbage = 24 * kMiB;
+constexpr size_t kGrowth = 20 * kMiB;
+
+size_t ResidentBytes() {
+  FILE* file = fopen("/proc/self/statm", "r");
+  size_t total, resident;
+  CHECK(file != nullptr && fscanf(file, "%zu %zu", &total, &resident) == 2);
+  fclose(file);
+  return resident * static_cast<size_t>(getpagesize());
+}
+
+void Fill(std::vector<void*>& objects, size_t bytes, size_t size) {
+  for (size_t done = 0; done < bytes; done += size) {
+    objects.push_back(memset(malloc(size), 1, size));
+  }
+}
+
+// Keeps an object of each slab, so that no slab is empty.
+void FreeAllButAFew(std::vector<void*>& objects) {
+  std::vector<void*> kept;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (i % 48 == 0) {
+      kept.push_back(objects[i]);
+    } else {
+      free(objects[i]);
+    }
+  }
+  objects.swap(kept);
+}
+
+void GrowOverGarbage(size_t garbage_size, size_t growth_size) {
+  std::vector<void*> garbage, growth;
+  garbage.reserve(kGarbage / garbage_size + 1);
+  growth.reserve(kGrowth / growth_size + 1);
+  Fill(garbage, kGarbage, garbage_size);
+  FreeAllButAFew(garbage);
+  const size_t before = ResidentBytes();
+  Fill(growth, kGrowth, growth_size);
+  // The helper may need a moment on a busy machine; nothing decays within an hour.
+  size_t grown = 0;
+  for (int wait = 0; wait < 200; ++wait) {
+    const size_t now = ResidentBytes();
+    grown = now > before ? now - before : 0;
+    if (grown < kGrowth / 2) break;
+    usleep(10000);
+  }
+  CHECK(grown < kGrowth / 2);
+  for (void* p : garbage) free(p);
+  for (void* p : growth) free(p);
+}
+
+}  // namespace
+
+int main() {
+  if (OnSystemHeap() || &granary_set_options == nullptr) SkipTest("the rule is Granary's own.");
+  CHECK(granary_set_options("dirty_decay_ms:3600000") == 0);
+  GrowOverGarbage(1000, 5000);
+  std::thread([] { free(malloc(100)); }).join();  // from here on there is a helper
+  GrowOverGarbage(700, 3000);
+}
