@@ -11,6 +11,7 @@ import (
 	"granary/tool/internal/bench/redis"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
+	"granary/tool/internal/doctor"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
 
@@ -30,6 +31,7 @@ func commands() []cli.Command {
 	rows := []cli.Command{
 		{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Group: groupRun, Takes: cli.Programs, Run: preload.Command, Exits: runExits},
 		in(groupLook, ps.Row),
+		in(groupLook, doctor.Row),
 	}
 	rows = append(rows,
 		cli.Command{Name: "bench redis", Usage: "[options]", Summary: "compare allocators under a real redis-server", Group: groupBench, Run: redis.Command},

@@ -1,6 +1,7 @@
 package allocators
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -227,4 +228,33 @@ func (l library) answersTo(name string) bool {
 		return err == nil && real == l.path || filepath.Base(name) == l.soname && l.soname != ""
 	}
 	return filepath.Base(l.path) == name
+}
+
+// Describe is the allocator in a few words: "jemalloc 5.3.0, preloaded".
+func (r Running) Describe() string {
+	text := r.Name
+	if r.Version != "" {
+		text += " " + r.Version
+	}
+	if r.How != "" {
+		text += ", " + r.How
+	}
+	return text
+}
+
+// File is what a program's file says about its allocator.
+type File struct {
+	Kind          string // an allocator that is part of the file, or ""
+	Static        bool   // it has no dynamic loader
+	DefinesMalloc bool
+	Go            bool
+}
+
+// InFile looks into a program that is not running.
+func InFile(path string) (File, error) {
+	b, err := inspect(path, path)
+	if err != nil {
+		return File{}, fmt.Errorf("read the program %s: %w", path, err)
+	}
+	return File{Kind: b.kind, Static: b.static, DefinesMalloc: b.definesMalloc, Go: b.goProgram}, nil
 }

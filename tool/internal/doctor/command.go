@@ -1,0 +1,104 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/present"
+
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary doctor`.
+var Row = cli.Command{
+	Name: "doctor", Usage: "[PID | CMD] [options]", Takes: cli.PIDs,
+	Summary: "find what keeps an allocator from working, with a remedy for each finding",
+	About: `Without an argument it checks the system's settings: overcommit, huge pages, the number of
+mappings, the rights to look into processes. For a process also: which allocator is called and which
+others are loaded, why a preload had no effect, wrong options, limits of the cgroup and of the address
+space. For a program: whether it would run under Granary at all.`,
+	Examples: []cli.Example{
+		{Line: "doctor", Does: "the system"},
+		{Line: "doctor 812", Does: "a running process"},
+		{Line: "doctor redis-server", Does: "a program before it is started"},
+		{Line: "doctor --json | jq '.findings[] | select(.severity == \"problem\")'", Does: "for a script"},
+	},
+	Exits: []cli.Exit{
+		{Code: 0, Meaning: "no problem (there may be warnings and notes)"},
+		{Code: cli.CodeFailed, Meaning: "a problem was found, or the process or program cannot be read"},
+		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
+	},
+	Setup: setup,
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	asJSON := fs.Bool("json", false, "print JSON")
+	lib := fs.String("lib", "", "the `library` that would be preloaded (default: libgranary.so beside this command, or installed)")
+	return cli.Arguments(0, 1, "one PID or one program", func(_ context.Context, env cli.Env, args []string) error {
+		library, err := preload.FindLibrary(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
+		if err != nil && *lib != "" {
+			return err
+		}
+		report, err := examine(Live(env.Environ, library), args)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			err = present.JSON(env.Stdout, report)
+		} else {
+			report.write(env.Stdout)
+		}
+		if err == nil && report.Problems() > 0 {
+			err = &cli.ExitError{Code: cli.CodeFailed}
+		}
+		return err
+	})
+}
+
+// examine looks at what the argument means: digits are a process.
+func examine(w World, args []string) (Report, error) {
+	if len(args) == 0 {
+		return System(w), nil
+	}
+	if strings.Trim(args[0], "0123456789") == "" {
+		pid, err := cli.PID(args[0])
+		if err != nil {
+			return Report{}, err
+		}
+		return Process(w, pid)
+	}
+	path, err := preload.Resolve(args[0], variable(w.Environ, "PATH"))
+	if err != nil {
+		return Report{}, err
+	}
+	return Program(w, path)
+}
+
+func (r Report) write(out io.Writer) {
+	for _, f := range r.Findings {
+		fmt.Fprintf(out, "%-8s %s\n         -> %s\n", strings.ToUpper(string(f.Severity)), f.What+".", f.Remedy+".")
+	}
+	if len(r.Fine) > 0 {
+		fmt.Fprintf(out, "fine     %s\n", strings.Join(r.Fine, ", "))
+	}
+	counts := map[Severity]int{}
+	for _, f := range r.Findings {
+		counts[f.Severity]++
+	}
+	fmt.Fprintf(out, "%s: %s, %s, %s in %d checks\n", r.Subject, plural(counts[Problem], "problem"),
+		plural(counts[Warning], "warning"), plural(counts[Note], "note"), r.Checks)
+}
+
+func plural(n int, noun string) string {
+	if n == 0 {
+		return "no " + noun + "s"
+	}
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

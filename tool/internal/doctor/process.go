@@ -1,0 +1,190 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+)
+
+// process is what is known about a running process.
+type process struct {
+	pid     int
+	running allocators.Running
+	maps    []procfs.Mapping
+	environ []string
+	status  map[string]string
+}
+
+var processChecks = []check[process]{
+	{"preload", notEffective},
+	{"two allocators", several},
+	{"deleted library", deleted},
+	{"options", processOptions},
+	{"mappings", mappings},
+	{"address space limit", addressSpace},
+	{"cgroup", cgroup},
+	{"huge pages of the process", hugePagesOff},
+	{"swap", swapped},
+	{"restartable sequences", rseqOff},
+}
+
+// Process checks a running process, and the system's settings.
+func Process(w World, pid int) (Report, error) {
+	running, err := allocators.Of(w.Proc, pid)
+	if err != nil {
+		return Report{}, w.Proc.Explain(pid, err)
+	}
+	p := process{pid: pid, running: running}
+	if p.maps, err = w.Proc.Maps(pid); err != nil {
+		return Report{}, w.Proc.Explain(pid, err)
+	}
+	if p.status, err = w.Proc.Status(pid); err != nil {
+		return Report{}, w.Proc.Explain(pid, err)
+	}
+	if p.environ, err = w.Proc.Environ(pid); err != nil {
+		return Report{}, w.Proc.Explain(pid, err)
+	}
+	r := Report{Subject: fmt.Sprintf("process %d (%s, %s)", pid, p.status["Name"], running.Describe()), Findings: []Finding{}}
+	run(w, &r, processChecks, p)
+	run(w, &r, systemChecks, struct{}{})
+	r.sort()
+	return r, nil
+}
+
+func (p process) wantsGranary() string {
+	for _, name := range strings.FieldsFunc(variable(p.environ, "LD_PRELOAD"), isSeparator) {
+		if strings.HasPrefix(filepath.Base(name), "libgranary") {
+			return name
+		}
+	}
+	return ""
+}
+
+func isSeparator(r rune) bool { return r == ':' || r == ' ' }
+
+// notEffective finds out why a preloaded Granary is not the allocator that is called.
+func notEffective(w World, p process) []Finding {
+	name := p.wantsGranary()
+	if name == "" || p.running.Name == allocators.Ours {
+		return nil
+	}
+	for _, other := range p.running.Others {
+		if other.Name == allocators.Ours {
+			return one(Problem, fmt.Sprintf("LD_PRELOAD put Granary into the process, but its malloc is not called: %s comes first, from %s", p.running.Name, p.running.Path),
+				"name libgranary.so first in LD_PRELOAD; if the program defines malloc itself, build it without its own allocator (Redis: MALLOC=libc)")
+		}
+	}
+	return one(Problem, fmt.Sprintf("LD_PRELOAD names %s, but the library is not in the process: %s", name, whyNotLoaded(w, p, name)),
+		"start it with `granary run`, which says beforehand when that cannot work")
+}
+
+func whyNotLoaded(w World, p process, library string) string {
+	seen := filepath.Join(w.Proc.Path(p.pid, "root"), library)
+	if _, err := os.Stat(seen); err != nil && strings.Contains(library, "/") {
+		return "the file does not exist in the file system that the process sees"
+	}
+	caller := preload.Credentials{UID: w.UID, EUID: w.UID, GID: os.Getgid(), EGID: os.Getegid()}
+	exe := w.Proc.Path(p.pid, "exe")
+	if err := preload.Check(exe, seen, caller, ""); err != nil {
+		if path, linkErr := os.Readlink(exe); linkErr == nil {
+			return strings.ReplaceAll(err.Error(), exe, path)
+		}
+		return err.Error()
+	}
+	return "the process ignored it (started with other rights than its caller's), or set the variable after it had started"
+}
+
+func several(_ World, p process) []Finding {
+	if len(p.running.Others) == 0 {
+		return nil
+	}
+	var names []string
+	for _, o := range p.running.Others {
+		names = append(names, o.Name+" ("+o.Path+")")
+	}
+	f := Finding{Severity: Note, What: fmt.Sprintf("further allocators are loaded but their malloc is not called: %s; %s serves the program", strings.Join(names, ", "), p.running.Name),
+		Remedy: "nothing if the program is linked to them; a program that calls functions only they have (mallctl, MallocExtension) still reaches them, and gets figures of an empty heap"}
+	if p.running.Name != allocators.Ours {
+		f.Severity, f.Remedy = Warning, "load one allocator: remove the others from LD_PRELOAD, or put the wanted one first"
+	}
+	return []Finding{f}
+}
+
+func deleted(_ World, p process) []Finding {
+	if !strings.HasSuffix(p.running.Path, " (deleted)") {
+		return nil
+	}
+	return one(Warning, fmt.Sprintf("the library %s was replaced or removed after the process had started", strings.TrimSuffix(p.running.Path, " (deleted)")),
+		"restart the process so that it runs the version that is installed")
+}
+
+func mappings(w World, p process) []Finding {
+	limit, err := strconv.Atoi(w.Proc.Sysctl("vm/max_map_count"))
+	if err != nil || len(p.maps)*10 < limit*8 {
+		return nil
+	}
+	return one(Problem, fmt.Sprintf("the process has %d mappings of the %d that vm.max_map_count allows: mmap will fail, and memory can no longer be given back in parts", len(p.maps), limit),
+		fmt.Sprintf("`sysctl vm.max_map_count=%d`; many thread stacks or a program that maps small files are the usual cause", 4*limit))
+}
+
+func addressSpace(w World, p process) []Finding {
+	limits, err := w.Proc.Limits(p.pid)
+	soft := limits["Max address space"].Soft
+	if err != nil || limits["Max address space"] == (procfs.Limit{}) || soft == procfs.Unlimited {
+		return nil
+	}
+	return one(Warning, fmt.Sprintf("the address space of the process is limited to %s (ulimit -v), which counts what an allocator only reserves", present.Bytes(soft)),
+		"remove the limit and bound memory with a cgroup instead (systemd: MemoryMax=)")
+}
+
+func cgroup(w World, p process) []Finding {
+	g, err := w.Proc.Cgroup(p.pid)
+	limit := min(g.Max, g.High)
+	if errors.Is(err, procfs.ErrNoCgroup) || err != nil || limit == procfs.Unlimited || g.Current < limit/10*9 {
+		return nil
+	}
+	what := fmt.Sprintf("the memory control group %s uses %s of %s", g.Path, present.Bytes(g.Current), present.Bytes(limit))
+	remedy := "find out what the memory is with `granary why PID`, or raise the limit"
+	if p.running.Name == allocators.Ours {
+		remedy = fmt.Sprintf("`granary ctl %d purge` gives back what is free now; `granary why %d` says what the rest is; else raise the limit", p.pid, p.pid)
+	}
+	if g.High < g.Max && g.Current >= g.High {
+		return one(Problem, what+" (memory.high), so the kernel slows it down", remedy)
+	}
+	return one(Warning, what+"; beyond it the kernel kills a process in it", remedy)
+}
+
+func hugePagesOff(_ World, p process) []Finding {
+	if p.status["THP_enabled"] != "0" {
+		return nil
+	}
+	return one(Note, "the process has switched transparent huge pages off for itself (PR_SET_THP_DISABLE)",
+		"nothing, unless its heap is large: Redis has the option disable-thp")
+}
+
+func swapped(_ World, p process) []Finding {
+	kb, _ := strconv.ParseUint(strings.TrimSuffix(p.status["VmSwap"], " kB"), 10, 64) // absent without swap
+	if kb < 1024 {
+		return nil
+	}
+	return one(Warning, fmt.Sprintf("%s of the process lie in swap, which RSS does not show", present.Bytes(kb<<10)),
+		"give the machine or the cgroup more memory, or lower vm.swappiness")
+}
+
+func rseqOff(_ World, p process) []Finding {
+	if p.running.Name != allocators.Ours || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
+		return nil
+	}
+	return one(Warning, "GLIBC_TUNABLES switches restartable sequences off, so Granary cannot use its caches for each CPU and is slower",
+		"remove glibc.pthread.rseq=0 from GLIBC_TUNABLES")
+}
+
+func processOptions(w World, p process) []Finding { return options(w, p.running.Name, p.environ) }
