@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"granary/tool/internal/bench/micro"
-	"granary/tool/internal/bench/redis"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/doctor"
@@ -33,16 +32,13 @@ func commands() []cli.Command {
 		in(groupLook, ps.Row),
 		in(groupLook, doctor.Row),
 	}
-	rows = append(rows,
-		cli.Command{Name: "bench redis", Usage: "[options]", Summary: "compare allocators under a real redis-server", Group: groupBench, Run: redis.Command},
-		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Run: micro.Command},
-	)
 	for _, s := range services.All {
 		row := s.Command()
 		row.Group = groupBench
 		rows = append(rows, row)
 	}
 	rows = append(rows,
+		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
 		cli.Command{Name: "completion", Usage: "SHELL", Summary: "print the completion script of a shell", Group: groupSelf, Takes: cli.Words, Choices: cli.Shells,
 			Examples: []cli.Example{
 				{Line: "completion bash > /etc/bash_completion.d/granary", Does: "complete in every new bash"},

@@ -193,3 +193,6 @@ const (
 	MetricPeakRSS = "peak RSS"
 	MetricFaults  = "page faults"
 )
+
+// MetricCurve is the series of latencies by the share of requests that did not exceed them.
+const MetricCurve = "latency by percentile"

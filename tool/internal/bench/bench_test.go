@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"context"
 
 	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
 )
 
 func TestSampleKeepsOrderAndDropsWhatIsNoNumber(t *testing.T) {
@@ -73,16 +74,16 @@ func TestFactsOfRecordedMachine(t *testing.T) {
 
 func TestOptionsDefaultsAndLists(t *testing.T) {
 	var o Options
-	fs := flag.NewFlagSet("x", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	o.Register(fs, Rounds{Full: 5, Quick: 3})
 	if err := fs.Parse([]string{"--quick", "--allocators", "a,b", "--allocators", "c=/x.so"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Check(fs); err != nil || o.Rounds != 3 || o.Allocators.String() != "a,b,c=/x.so" {
+	if err := o.Check(); err != nil || o.Rounds != 3 || o.Allocators.String() != "a,b,c=/x.so" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	full := Options{defaults: Rounds{Full: 5, Quick: 3}}
-	if err := full.Check(fs); err != nil || full.Rounds != 5 {
+	if err := full.Check(); err != nil || full.Rounds != 5 {
 		t.Errorf("%+v, %v", full, err)
 	}
 }

@@ -3,13 +3,14 @@ package bench
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"time"
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/preload"
+
+	"github.com/spf13/pflag"
 )
 
 // Options are the flags that every scenario has.
@@ -18,6 +19,7 @@ type Options struct {
 	Rounds     int
 	Allocators list
 	JSON       string
+	Out        string
 	Lib        string
 	defaults   Rounds
 }
@@ -30,6 +32,9 @@ type list string
 
 func (l *list) String() string { return string(*l) }
 
+// Type is the word that help shows for the value.
+func (l *list) Type() string { return "names" }
+
 // Set appends to what was given before.
 func (l *list) Set(value string) error {
 	if *l != "" {
@@ -40,22 +45,20 @@ func (l *list) Set(value string) error {
 }
 
 // Register declares the options on fs.
-func (o *Options) Register(fs *flag.FlagSet, rounds Rounds) {
+func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 	o.defaults = rounds
 	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, of a few minutes on two cores")
 	fs.IntVar(&o.Rounds, "rounds", 0, fmt.Sprintf("how often each allocator is measured (default %d, with --quick %d)", rounds.Full, rounds.Quick))
-	fs.Var(&o.Allocators, "allocators", "`names` separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
+	fs.Var(&o.Allocators, "allocators", "names separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
 	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
+	fs.StringVar(&o.Out, "out", "", "write results and report into this `folder`; rounds that it holds already are added to")
 	fs.StringVar(&o.Lib, "lib", "", "the `library` measured as granary (default: libgranary.so beside this command, or installed)")
 }
 
 // Check refuses options that make no sense and fills in the defaults.
-func (o *Options) Check(fs *flag.FlagSet) error {
-	if fs.NArg() > 0 {
-		return &cli.ExitError{Code: cli.CodeUsage, Err: errors.New(fs.Name() + " takes options only, not " + fs.Arg(0))}
-	}
+func (o *Options) Check() error {
 	if o.Rounds < 0 {
-		return &cli.ExitError{Code: cli.CodeUsage, Err: errors.New("--rounds must be 1 or more")}
+		return cli.Usagef("--rounds must be 1 or more")
 	}
 	if o.Rounds == 0 {
 		o.Rounds = o.defaults.Full

@@ -17,25 +17,23 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/procfs"
 	"granary/tool/internal/term"
+
+	"github.com/spf13/pflag"
 )
 
 type options struct {
 	bench.Options
-	suite, programs, only, out string
+	suite, programs, only string
 }
 
-func parse(env cli.Env, args []string) (options, error) {
-	var o options
-	flags := cli.Flags(env, "bench micro", "[options]")
-	o.Register(flags, bench.Rounds{Full: 3, Quick: 3})
-	flags.StringVar(&o.suite, "suite", beside(env.Exe, "bench/suites/micro.toml"), "the `file` that lists the programs")
-	flags.StringVar(&o.programs, "programs", beside(env.Exe, "build/bench"), "the `folder` of the built programs")
-	flags.StringVar(&o.only, "only", "", "measure the programs whose name matches this `regexp`")
-	flags.StringVar(&o.out, "out", "", "write results.json and report.md into this `folder`")
-	if err := cli.Parse(flags, args, cli.CodeUsage); err != nil {
-		return o, err
-	}
-	return o, o.Check(flags)
+// Setup declares the flags of `granary bench micro` and returns its work.
+func Setup(fs *pflag.FlagSet) cli.Action {
+	o := &options{}
+	o.Register(fs, bench.Rounds{Full: 3, Quick: 3})
+	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the programs (default: bench/suites/micro.toml of the source tree)")
+	fs.StringVar(&o.programs, "programs", "", "the `folder` of the built programs (default: build/bench of the source tree)")
+	fs.StringVar(&o.only, "only", "", "measure the programs whose name matches this `regexp`")
+	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error { return o.command(ctx, env) })
 }
 
 // beside finds a path of the source tree from the current folder, else from where the command was
@@ -51,10 +49,14 @@ func beside(exe, path string) string {
 	return path
 }
 
-// Command is `granary bench micro`.
-func Command(ctx context.Context, env cli.Env, args []string) error {
-	o, err := parse(env, args)
-	if err != nil {
+func (o options) command(ctx context.Context, env cli.Env) error {
+	if o.suite == "" {
+		o.suite = beside(env.Exe, "bench/suites/micro.toml")
+	}
+	if o.programs == "" {
+		o.programs = beside(env.Exe, "build/bench")
+	}
+	if err := o.Check(); err != nil {
 		return err
 	}
 	suite, err := ReadSuite(o.suite)
@@ -116,8 +118,8 @@ func publish(env cli.Env, o options, results *bench.Results, err error) error {
 	if o.JSON != "" {
 		err = errors.Join(err, results.WriteJSON(o.JSON))
 	}
-	if o.out != "" {
-		err = errors.Join(err, write(o.out, results, tables))
+	if o.Out != "" {
+		err = errors.Join(err, write(o.Out, results, tables))
 	}
 	return err
 }

@@ -12,6 +12,8 @@ import (
 
 	"granary/tool/internal/bench"
 	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
 )
 
 const suite = `
@@ -105,7 +107,12 @@ func micro(t *testing.T, suiteText, program string, more ...string) (stdout stri
 	path, programs := workspace(t, suiteText, program)
 	var out, errs bytes.Buffer
 	args := append([]string{"--suite", path, "--programs", programs, "--allocators", "glibc", "--rounds", "2"}, more...)
-	err = Command(context.Background(), cli.Env{Stdout: &out, Stderr: &errs, Environ: os.Environ()}, args)
+	fs := pflag.NewFlagSet("bench micro", pflag.ContinueOnError)
+	act := Setup(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	err = act(context.Background(), cli.Env{Stdout: &out, Stderr: &errs, Environ: os.Environ()}, fs.Args())
 	return out.String(), err
 }
 

@@ -48,8 +48,9 @@ type Plan struct {
 	Contenders []allocators.Contender
 	Subjects   []string // what is measured in a round, one after another; nil is one without a name
 	Rounds     int
+	First      int           // the number of the first round; above 0 when rounds are added to others
 	Parts      int           // how often Work ticks
-	Budget     time.Duration // no round starts that would end after it; 0 is no bound
+	Budget     time.Duration // nothing starts that would end after it, but the first step; 0 is no bound
 	Work       Work
 	Progress   Progress
 	Now        func() time.Time
@@ -69,9 +70,9 @@ func (p Plan) subjects() []string {
 // what it yielded before it failed stays, and everything else goes on. When ctx ends, what all contenders have finished stays, and what was begun
 // is dropped.
 func Run(ctx context.Context, p Plan, results *bench.Results) error {
-	start := p.Now()
-	defer func() { results.Seconds = p.Now().Sub(start).Seconds() }()
-	r := runner{Plan: p, results: results, out: map[place]bool{}}
+	start, before := p.Now(), results.Seconds
+	defer func() { results.Seconds = before + p.Now().Sub(start).Seconds() }()
+	r := runner{Plan: p, results: results, out: map[place]bool{}, deadline: start.Add(p.Budget)}
 	var longest time.Duration
 	for round := range p.Rounds {
 		began := p.Now()
@@ -81,12 +82,12 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 			break
 		}
 		for _, subject := range p.subjects() {
-			if err := r.subject(ctx, round, subject); err != nil {
+			if err := r.subject(ctx, p.First+round, subject); err != nil {
 				results.Notes = append(results.Notes, fmt.Sprintf("interrupted in round %d of %d", round+1, p.Rounds))
 				return err
 			}
 		}
-		results.Rounds = round + 1
+		results.Rounds = p.First + round + 1
 		longest = max(longest, p.Now().Sub(began))
 	}
 	if len(results.Observations) == 0 {
@@ -100,8 +101,33 @@ type place struct{ subject, contender string }
 
 type runner struct {
 	Plan
-	results *bench.Results
-	out     map[place]bool
+	results  *bench.Results
+	out      map[place]bool
+	deadline time.Time
+}
+
+// order is that of a round. With a budget, which may cut the first round short, our own contenders come
+// first in it.
+func (r runner) order(round int) []allocators.Contender {
+	if r.Budget == 0 || round > r.First {
+		return Order(r.Contenders, round)
+	}
+	list := slices.Clone(r.Contenders)
+	slices.SortStableFunc(list, func(a, b allocators.Contender) int {
+		switch {
+		case a.Ours() && !b.Ours():
+			return -1
+		case b.Ours() && !a.Ours():
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// late is true when another step as long as the longest so far would end after the budget.
+func (r runner) late(longest time.Duration) bool {
+	return r.Budget > 0 && longest > 0 && r.Now().Add(longest).After(r.deadline)
 }
 
 // subject measures every contender that is still in; their samples count only together.
@@ -111,11 +137,18 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 		sample    bench.Sample
 	}
 	var done []measured
-	for _, c := range Order(r.Contenders, round) {
+	var longest time.Duration
+	for _, c := range r.order(round) {
 		if r.out[place{subject, c.Name}] {
 			continue
 		}
+		if r.late(longest) {
+			r.leaveOut(subject, c.Name)
+			continue
+		}
+		began := r.Now()
 		sample, err := r.step(ctx, Step{round, subject, c})
+		longest = max(longest, r.Now().Sub(began))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -134,16 +167,24 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 	return nil
 }
 
+// leaveOut takes a contender out for lack of time.
+func (r runner) leaveOut(subject, contender string) {
+	r.out[place{subject, contender}] = true
+	r.results.Notes = append(r.results.Notes, fmt.Sprintf(
+		"%s is left out, as it would not have ended within %v; name fewer allocators, or run without --quick", contender, r.Budget))
+	r.Progress.Drop(r.Parts * r.Rounds)
+}
+
 func (r runner) step(ctx context.Context, step Step) (bench.Sample, error) {
 	label := strings.Join(strings.Fields(step.Contender.Name+" "+step.Subject), " ")
-	r.Progress.Step(fmt.Sprintf("round %d/%d %s", step.Round+1, r.Rounds, label))
+	r.Progress.Step(fmt.Sprintf("round %d/%d %s", step.Round-r.First+1, r.Rounds, label))
 	ticks := 0
 	sample, err := r.Work(ctx, step, func(part string) {
 		ticks++
 		r.Progress.Tick(label + " " + part)
 	})
 	if err != nil {
-		r.Progress.Drop(r.Parts - ticks + r.Parts*(r.Rounds-step.Round-1))
+		r.Progress.Drop(r.Parts - ticks + r.Parts*(r.Rounds-(step.Round-r.First)-1))
 	}
 	return sample, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,12 +111,50 @@ func TestNothingMeasuredIsAnError(t *testing.T) {
 func TestABudgetStopsBeforeARoundThatWouldNotEnd(t *testing.T) {
 	var order []string
 	var r bench.Results
-	p := Plan{Contenders: abc, Rounds: 9, Parts: 2, Budget: 5 * time.Minute, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	p := Plan{Contenders: abc, Rounds: 9, Parts: 2, Budget: 30 * time.Minute, Work: recorder(&order), Progress: &counts{}, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.Rounds == 0 || r.Rounds == 9 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "of 9 rounds") {
 		t.Errorf("rounds %d, notes %q", r.Rounds, r.Notes)
+	}
+}
+
+func TestABudgetTooSmallForARoundLeavesContendersOutButNotOurs(t *testing.T) {
+	var order []string
+	var r bench.Results
+	var c counts
+	contenders := append(abc[:2:2], allocators.Contender{Name: "granary"})
+	p := Plan{Contenders: contenders, Rounds: 2, Parts: 2, Budget: 4 * time.Minute, Work: recorder(&order), Progress: &c, Now: clock()}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if order[0] != "granary0" || slices.Contains(order, "b0") || !strings.Contains(strings.Join(r.Notes, "\n"), "b is left out, as it would not have ended within 4m0s") {
+		t.Errorf("order %q, notes %q", order, r.Notes)
+	}
+}
+
+func TestAddedRoundsAreNumberedOn(t *testing.T) {
+	var order []string
+	r := bench.Results{Rounds: 3, Seconds: 1000}
+	p := Plan{Contenders: abc[:1], Rounds: 2, First: 3, Parts: 2, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, " "); got != "a3 a4" || r.Rounds != 5 || r.Seconds <= 1000 {
+		t.Errorf("order %s, %d rounds, %v s", got, r.Rounds, r.Seconds)
+	}
+}
+
+func TestAFailedStepKeepsWhatItHadFinished(t *testing.T) {
+	var r bench.Results
+	p := Plan{Contenders: abc[:1], Rounds: 1, Parts: 2, Progress: &counts{}, Now: clock(), Work: func(context.Context, Step, func(string)) (bench.Sample, error) {
+		var s bench.Sample
+		s.Set("first phase", "m", 1)
+		return s, errors.New("it died in the second")
+	}}
+	if err := Run(context.Background(), p, &r); err != nil || len(r.Observations) != 1 || len(r.Failures) != 1 {
+		t.Errorf("%v, %+v", err, r)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/procfs"
 	"granary/tool/internal/term"
+
+	"github.com/spf13/pflag"
 )
 
 // quickBudget keeps a quick run under three minutes also where more contenders are found.
@@ -21,49 +23,48 @@ const quickBudget = 170 * time.Second
 
 // Command is the scenario as a row of the table of commands.
 func (s Scenario) Command() cli.Command {
-	return cli.Command{
-		Name: "bench " + s.Name, Usage: "[options]", Summary: s.Summary,
-		Run: func(ctx context.Context, env cli.Env, args []string) error { return s.run(ctx, env, args) },
-	}
+	return cli.Command{Name: "bench " + s.Name, Usage: "[options]", Summary: s.Summary, About: s.About, Examples: s.Examples, Setup: s.setup}
 }
 
 type invocation struct {
 	bench.Options
 	long   bool
+	given  map[string]*string
 	values Values
 }
 
-func (s Scenario) parse(env cli.Env, args []string) (invocation, error) {
-	var in invocation
-	flags := cli.Flags(env, "bench "+s.Name, "[options]")
-	in.Register(flags, s.Rounds)
-	flags.BoolVar(&in.long, "long", false, "a larger run, of hours")
-	given := registerParams(flags, s.Params)
-	if err := cli.Parse(flags, args, cli.CodeUsage); err != nil {
-		return in, err
-	}
-	if err := in.Check(flags); err != nil {
-		return in, err
-	}
-	size := Full
-	switch {
-	case in.Quick && in.long:
-		return in, &cli.ExitError{Code: cli.CodeUsage, Err: errors.New("--quick and --long exclude each other; give one")}
-	case in.Quick:
-		size = Quick
-	case in.long:
-		size = Long
-	}
-	var err error
-	in.values, err = resolve(s.Params, size, given)
-	return in, err
+func (s Scenario) setup(fs *pflag.FlagSet) cli.Action {
+	in := &invocation{}
+	in.Register(fs, s.Rounds)
+	fs.BoolVar(&in.long, "long", false, "a larger run, of hours")
+	in.given = registerParams(fs, s.Params)
+	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error {
+		if err := in.check(s.Params); err != nil {
+			return err
+		}
+		return s.run(ctx, env, *in)
+	})
 }
 
-func (s Scenario) run(ctx context.Context, env cli.Env, args []string) error {
-	in, err := s.parse(env, args)
-	if err != nil {
+// check fills in what the command line leaves open.
+func (in *invocation) check(params []Param) (err error) {
+	if in.Quick && in.long {
+		return cli.Usagef("--quick and --long exclude each other; give one")
+	}
+	size := Full
+	if in.Quick {
+		size = Quick
+	}
+	if in.long {
+		size = Long
+	}
+	if in.values, err = resolve(params, size, in.given); err != nil {
 		return err
 	}
+	return in.Check()
+}
+
+func (s Scenario) run(ctx context.Context, env cli.Env, in invocation) error {
 	paths, err := find(s.Needs)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
 )
 
 // A Kind is what the value of a parameter is.
@@ -89,7 +90,7 @@ func (v Values) Words(name string) []string {
 }
 
 // registerParams declares a flag for each parameter.
-func registerParams(fs *flag.FlagSet, params []Param) map[string]*string {
+func registerParams(fs *pflag.FlagSet, params []Param) map[string]*string {
 	out := map[string]*string{}
 	for _, p := range params {
 		help := p.Help + " (default " + p.Full
@@ -115,7 +116,7 @@ func resolve(params []Param, size Size, given map[string]*string) (Values, error
 			value = *g
 		}
 		if err := p.check(value); err != nil {
-			return nil, &cli.ExitError{Code: cli.CodeUsage, Err: fmt.Errorf("--%s: %w", p.Name, err)}
+			return nil, cli.Usagef("--%s: %w", p.Name, err)
 		}
 		values[p.Name] = value
 	}

@@ -11,6 +11,8 @@ import (
 
 	"granary/tool/internal/bench"
 	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
 )
 
 var sizes = []Param{
@@ -44,12 +46,23 @@ func TestWrongParametersAreRefusedInOneSentence(t *testing.T) {
 		{"--work read,sleep", `there is no "sleep"; choose from read, write`},
 		{"--quick --long", "--quick and --long exclude each other"},
 	} {
-		err := s.run(context.Background(), cli.Env{Stdout: io.Discard, Stderr: io.Discard}, strings.Fields(c.args))
+		err := command(context.Background(), t, s, cli.Env{Stdout: io.Discard, Stderr: io.Discard}, strings.Fields(c.args)...)
 		var exit *cli.ExitError
 		if !errors.As(err, &exit) || exit.Code != cli.CodeUsage || !strings.Contains(err.Error(), c.sentence) {
 			t.Errorf("%s: %v", c.args, err)
 		}
 	}
+}
+
+// command runs a scenario's command as the table of commands does.
+func command(ctx context.Context, t *testing.T, s Scenario, env cli.Env, args ...string) error {
+	t.Helper()
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	act := s.Command().Setup(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return act(ctx, env, fs.Args())
 }
 
 func TestMissingProgramsAreNamedWithTheirPackages(t *testing.T) {

@@ -11,15 +11,19 @@ import (
 	"strings"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/cli"
 )
 
 // A Scenario is one thing that allocators are compared at.
 type Scenario struct {
 	Name    string
 	Summary string
-	Rounds  bench.Rounds
-	Needs   []Need
-	Params  []Param
+	About   string // paragraphs for --help
+	// Examples are command lines without `granary`.
+	Examples []cli.Example
+	Rounds   bench.Rounds
+	Needs    []Need
+	Params   []Param
 	// Prepare makes once what every visit needs, such as a filled data folder; nil when nothing.
 	Prepare func(ctx context.Context, shared *Shared) error
 	// Phases lists a visit in order. It is called anew for each visit, so that phases may share state.

@@ -84,6 +84,9 @@ func (v *Visit) Trace(metric, unit string, points [][2]float64) {
 	v.sample.Trace(bench.Series{Phase: v.phase, Metric: metric, Unit: unit, Points: points})
 }
 
+// FreePort is a loopback port that nothing listens on at the moment.
+func (v *Visit) FreePort() (int, error) { return run.FreePort() }
+
 // A Load is a running load, as the function given to Watch sees it.
 type Load struct {
 	watch    *Watch

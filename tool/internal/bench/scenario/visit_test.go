@@ -88,8 +88,7 @@ func TestAnAllocatorWithoutEffectIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := sleeper(t)
-	spec.Ready = func(context.Context) error { return nil }
-	spec.ReadyLimit = time.Second
+	spec.ReadyLimit = time.Second // without a probe of its own, it is ready when it is seen under the contender
 	_, err = visit(t, serve(spec), allocators.Contender{Name: "idle", Path: lib})
 	if err == nil || !strings.Contains(err.Error(), "idle did not take effect") {
 		t.Errorf("err = %v", err)
@@ -134,7 +133,7 @@ func TestTheRestOfThePlanGoesOnAndAnInterruptKeepsFinishedRounds(t *testing.T) {
 	var out bytes.Buffer
 	env := cli.Env{Stdout: &out, Stderr: &out, Environ: os.Environ()}
 	json := filepath.Join(t.TempDir(), "r.json")
-	err := serve(sleeper(t), stop).run(ctx, env, []string{"--allocators", "glibc", "--rounds", "3", "--json", json})
+	err := command(ctx, t, serve(sleeper(t), stop), env, "--allocators", "glibc", "--rounds", "3", "--json", json)
 	var exit *cli.ExitError
 	if !errors.As(err, &exit) || exit.Code != 130 {
 		t.Errorf("err = %v", err)

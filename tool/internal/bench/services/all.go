@@ -5,5 +5,6 @@ import "granary/tool/internal/bench/scenario"
 
 // All are the scenarios, in the order in which help lists them.
 var All = []scenario.Scenario{
+	redisScenario,
 	mariadb,
 }

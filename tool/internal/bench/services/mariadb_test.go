@@ -14,6 +14,8 @@ import (
 	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/scenario"
 	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
 )
 
 // measure runs a scenario's command under the system's allocator for one small round.
@@ -28,7 +30,12 @@ func measure(t *testing.T, s scenario.Scenario, args ...string) bench.Results {
 	var out bytes.Buffer
 	env := cli.Env{Stdout: &out, Stderr: &out, Environ: os.Environ()}
 	args = append([]string{"--quick", "--allocators", "glibc", "--rounds", "1", "--json", path}, args...)
-	err := s.Command().Run(context.Background(), env, args)
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	act := s.Command().Setup(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	err := act(context.Background(), env, nil)
 	data, readErr := os.ReadFile(path)
 	if err := errors.Join(err, readErr); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())

@@ -1,0 +1,223 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/cli"
+)
+
+var redisScenario = scenario.Scenario{
+	Name:    "redis",
+	Summary: "compare allocators under a real redis-server",
+	About: "Fills it with values of several sizes, loads it with reads and writes at once, with pipelines, with structures, with values that expire " +
+		"and while it saves; then deletes three quarters, refills with another size and flushes.",
+	Examples: []cli.Example{
+		{Line: "bench redis --quick", Does: "the short form, in under three minutes"},
+		{Line: "bench redis --parts fall --values 5000 --allocators jemalloc,granary", Does: "only what is left after most of the data is deleted"},
+	},
+	Rounds: bench.Rounds{Full: 5, Quick: 3},
+	Needs:  []scenario.Need{{Program: "redis-server", Package: "redis-server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
+	Params: []scenario.Param{
+		{Name: "requests", Kind: scenario.Number, Full: "300000", Quick: "30000", Long: "10000000", Least: 1000, Help: "requests of each test of redis-benchmark, and keys they are spread over"},
+		{Name: "values", Kind: scenario.Numbers, Full: "3,100,1000,5000", Long: "3,100,1000", Least: 1, Help: "sizes of the values, in bytes, one after another"},
+		{Name: "refill", Kind: scenario.Number, Full: "3000", Long: "600", Least: 1, Help: "size of the values written after three quarters are deleted"},
+		{Name: "parts", Kind: scenario.Words, Full: "values,mixed,pipelined,structures,churn,save,fall", Quick: "values,fall",
+			OneOf: []string{"values", "mixed", "pipelined", "structures", "churn", "save", "fall"}, Help: "what is done"},
+		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "connections of the mixed part, one after another"},
+		{Name: "rate", Kind: scenario.Number, Full: "10000", Quick: "5000", Least: 100, Help: "requests a second of the mixed part and while saving"},
+		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step of the mixed, churn and save parts"},
+		{Name: "settle", Kind: scenario.Duration, Full: "2s", Help: "how long the server is left alone before its memory is read"},
+	},
+	Phases: redisPhases,
+}
+
+// A redisVisit is the state that the phases of one visit share.
+type redisVisit struct {
+	redisServer
+	values   scenario.Values
+	keys     int
+	startRSS float64
+	lastCPU  float64
+}
+
+const (
+	metricUsed  = "used memory"
+	metricRatio = "RSS / used"
+)
+
+func redisPhases(values scenario.Values) []scenario.Phase {
+	r := &redisVisit{values: values, keys: values.Number("requests")}
+	parts := values.Words("parts")
+	list := []scenario.Phase{{Name: "start", Rows: memoryRows(scenario.MetricRSS, metricUsed), Do: r.begin}}
+	for _, part := range []struct {
+		name   string
+		phases func() []scenario.Phase
+	}{
+		{"values", r.valuePhases}, {"mixed", r.mixedPhases}, {"pipelined", r.pipelinedPhases}, {"structures", r.structurePhases},
+		{"churn", r.churnPhases}, {"save", r.savePhases}, {"fall", r.fallPhases},
+	} {
+		if slices.Contains(parts, part.name) {
+			list = append(list, part.phases()...)
+		}
+	}
+	return append(list, scenario.WholePhase())
+}
+
+func memoryRows(metrics ...string) []bench.Row {
+	var out []bench.Row
+	for _, m := range metrics {
+		unit := "bytes"
+		if m == metricRatio {
+			unit = "ratio"
+		}
+		out = append(out, scenario.LowerRow(m, unit))
+	}
+	return out
+}
+
+func (r *redisVisit) begin(ctx context.Context, v *scenario.Visit) (err error) {
+	if err = r.start(ctx, v); err == nil {
+		r.startRSS, err = r.memory(ctx, v)
+	}
+	return err
+}
+
+// memory records what the server occupies and what it uses.
+func (r *redisVisit) memory(ctx context.Context, v *scenario.Visit) (rss float64, err error) {
+	used, err := r.info(ctx, "memory", "used_memory")
+	if err != nil {
+		return 0, err
+	}
+	if rss, err = v.RSS(); err != nil {
+		return 0, err
+	}
+	v.Set(scenario.MetricRSS, rss)
+	v.Set(metricUsed, used)
+	v.Set(metricRatio, rss/used)
+	return rss, nil
+}
+
+// cpu is the server's CPU time since the last call.
+func (r *redisVisit) cpu(v *scenario.Visit) (float64, error) {
+	now, err := v.Server.CPUSeconds()
+	spent := now - r.lastCPU
+	r.lastCPU = now
+	return spent, err
+}
+
+func (r *redisVisit) valuePhases() []scenario.Phase {
+	var list []scenario.Phase
+	for _, size := range r.values.Numbers("values") {
+		list = append(list,
+			scenario.Phase{Name: fmt.Sprintf("SET %d B", size), Rows: benchmarkRows(), Do: r.benchmark("set", size)},
+			scenario.Phase{Name: fmt.Sprintf("filled, %d B", size), Rows: memoryRows(scenario.MetricRSS, metricUsed, metricRatio), Do: r.fill(size)},
+			scenario.Phase{Name: fmt.Sprintf("GET %d B", size), Rows: benchmarkRows(), Do: r.benchmark("get", size)})
+	}
+	return list
+}
+
+func benchmarkRows() []bench.Row {
+	rows := []bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}
+	rows = append(rows, scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...)
+	return append(rows, scenario.LowerRow(scenario.MetricCPU, "s"))
+}
+
+func (r *redisVisit) benchmark(test string, size int, more ...string) func(context.Context, *scenario.Visit) error {
+	return func(ctx context.Context, v *scenario.Visit) error {
+		if _, err := r.cpu(v); err != nil {
+			return err
+		}
+		b, err := redisBenchmark(ctx, v, r.port, test, size, more...)
+		if err != nil {
+			return err
+		}
+		spent, err := r.cpu(v)
+		v.Set(scenario.MetricThroughput, b.throughput)
+		v.Set(scenario.MetricP50, b.p50)
+		v.Set(scenario.MetricP99, b.p99)
+		v.Set(scenario.MetricP999, b.p999)
+		v.Set(scenario.MetricCPU, spent)
+		return err
+	}
+}
+
+// fill writes the keys that the random ones of redis-benchmark left out or left at another size, so
+// that the live bytes are the same for every contender.
+func (r *redisVisit) fill(size int) func(context.Context, *scenario.Visit) error {
+	return func(ctx context.Context, v *scenario.Visit) error {
+		if err := r.put(ctx, r.shuffled(v.Round, uint64(size)), size); err != nil {
+			return err
+		}
+		_, err := r.memory(ctx, v)
+		return err
+	}
+}
+
+// shuffled is every key in a random order that depends on the round alone, not on the contender.
+func (r *redisVisit) shuffled(round int, salt uint64) []int {
+	return rand.New(rand.NewPCG(uint64(round)+1, salt)).Perm(r.keys)
+}
+
+// fallen are the three quarters of the keys that are deleted.
+func (r *redisVisit) fallen(round int) []int { return r.shuffled(round, 1<<32)[:r.keys*3/4] }
+
+func (r *redisVisit) fallPhases() []scenario.Phase {
+	after := func(metric string) string { return metric + " after " + r.values["settle"] }
+	settled := []bench.Row{scenario.LowerRow(after(scenario.MetricRSS), "bytes")}
+	var list []scenario.Phase
+	if !slices.Contains(r.values.Words("parts"), "values") {
+		sizes := r.values.Numbers("values")
+		size := sizes[len(sizes)-1]
+		list = append(list, scenario.Phase{Name: fmt.Sprintf("filled, %d B", size), Rows: memoryRows(scenario.MetricRSS, metricUsed, metricRatio), Do: r.fill(size)})
+	}
+	return append(list,
+		scenario.Phase{Name: "3/4 deleted", Rows: append(append(memoryRows(metricUsed), settled...), scenario.LowerRow(after(metricRatio), "ratio")), Do: r.fall},
+		scenario.Phase{Name: fmt.Sprintf("refilled, %d B", r.values.Number("refill")), Rows: memoryRows(scenario.MetricRSS, metricUsed, metricRatio), Do: r.refill},
+		scenario.Phase{Name: "flushed", Rows: append(settled, scenario.LowerRow(after("RSS / start"), "ratio")), Do: r.flush})
+}
+
+func (r *redisVisit) fall(ctx context.Context, v *scenario.Visit) error {
+	if err := r.remove(ctx, r.fallen(v.Round)); err != nil {
+		return err
+	}
+	used, err := r.info(ctx, "memory", "used_memory")
+	if err != nil {
+		return err
+	}
+	rss, err := r.settle(ctx, v)
+	v.Set(metricUsed, used)
+	v.Set(metricRatio+" after "+r.values["settle"], rss/used)
+	return err
+}
+
+func (r *redisVisit) refill(ctx context.Context, v *scenario.Visit) error {
+	if err := r.put(ctx, r.fallen(v.Round), r.values.Number("refill")); err != nil {
+		return err
+	}
+	_, err := r.memory(ctx, v)
+	return err
+}
+
+func (r *redisVisit) flush(ctx context.Context, v *scenario.Visit) error {
+	if err := r.client.FlushAll(ctx).Err(); err != nil {
+		return fmt.Errorf("flush redis-server: %w", err)
+	}
+	rss, err := r.settle(ctx, v)
+	v.Set("RSS / start after "+r.values["settle"], rss/r.startRSS)
+	return err
+}
+
+// settle leaves the server alone and records what it occupies then.
+func (r *redisVisit) settle(ctx context.Context, v *scenario.Visit) (float64, error) {
+	if _, err := v.Settle(ctx, r.values.Duration("settle")); err != nil {
+		return 0, err
+	}
+	rss, err := v.RSS()
+	v.Set(scenario.MetricRSS+" after "+r.values["settle"], rss)
+	return rss, err
+}

@@ -1,0 +1,192 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/load"
+	"granary/tool/internal/bench/scenario"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// openRows are the rows of the open-loop driver.
+func openRows() []bench.Row {
+	rows := scenario.LatencyRows(scenario.MetricP50, scenario.MetricP90, scenario.MetricP99, scenario.MetricP999, scenario.MetricMax)
+	return append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, append(rows, scenario.LowerRow("server CPU a request", "us"))...)
+}
+
+func (r *redisVisit) mixedPhases() []scenario.Phase {
+	var list []scenario.Phase
+	for _, connections := range r.values.Numbers("connections") {
+		list = append(list, scenario.Phase{
+			Name: fmt.Sprintf("GET and SET in turn, %s/s over %d connections", r.values["rate"], connections), Rows: openRows(),
+			Do: func(ctx context.Context, v *scenario.Visit) error {
+				return r.open(ctx, v, connections, r.getSet(v.Round))
+			},
+		})
+	}
+	return list
+}
+
+// getSet is a request of the mixed load: every other one writes a value of 100 to 1,000 bytes.
+func (r *redisVisit) getSet(round int) func(ctx context.Context, c *redis.Client, n int) error {
+	value := strings.Repeat("v", 1000)
+	return func(ctx context.Context, c *redis.Client, n int) error {
+		dice := rand.New(rand.NewPCG(uint64(round), uint64(n)))
+		name := redisKey(dice.IntN(r.keys))
+		if n%2 == 0 {
+			return c.Set(ctx, name, value[:100+dice.IntN(900)], 0).Err()
+		}
+		if err := c.Get(ctx, name).Err(); err != nil && err != redis.Nil {
+			return err
+		}
+		return nil
+	}
+}
+
+// open drives the server at the scenario's rate and records what the driver saw.
+func (r *redisVisit) open(ctx context.Context, v *scenario.Visit, connections int, request func(context.Context, *redis.Client, int) error) error {
+	clients := make([]*redis.Client, connections)
+	for i := range clients {
+		clients[i] = r.connect(1)
+		defer clients[i].Close()
+		if err := clients[i].Ping(ctx).Err(); err != nil {
+			return fmt.Errorf("open connection %d to redis-server: %w", i+1, err)
+		}
+	}
+	var outcome load.Outcome
+	seen, err := v.Watch(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
+		l.Begin()
+		outcome, err = load.Run(ctx, load.Plan{
+			Rate: float64(r.values.Number("rate")), Duration: r.values.Duration("time"), Connections: connections,
+			Do: func(ctx context.Context, connection, n int) error { return request(ctx, clients[connection], n) },
+		})
+		l.End()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	recordOutcome(v, outcome)
+	v.Set("server CPU a request", seen.CPUSeconds/float64(outcome.Requests)*1e6)
+	return nil
+}
+
+// recordOutcome records the rows of openRows but CPU, and the curve of latencies.
+func recordOutcome(v *scenario.Visit, o load.Outcome) {
+	v.Set(scenario.MetricThroughput, o.Throughput())
+	for _, q := range []struct {
+		metric string
+		share  float64
+	}{{scenario.MetricP50, 0.5}, {scenario.MetricP90, 0.9}, {scenario.MetricP99, 0.99}, {scenario.MetricP999, 0.999}} {
+		v.Set(q.metric, o.Milliseconds(q.share))
+	}
+	v.Set(scenario.MetricMax, o.Worst())
+	v.Trace(bench.MetricCurve, "ms", o.Curve([]float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999}))
+}
+
+func (r *redisVisit) pipelinedPhases() []scenario.Phase {
+	var list []scenario.Phase
+	for _, test := range []string{"set", "get"} {
+		name := fmt.Sprintf("%s 100 B, pipelines of 16", strings.ToUpper(test))
+		list = append(list, scenario.Phase{Name: name, Rows: benchmarkRows(), Do: r.benchmark(test, 100, "-P", "16")})
+	}
+	return list
+}
+
+// structures are the types beside strings: each key holds many small elements.
+var structures = []struct {
+	name string
+	add  func(ctx context.Context, p redis.Pipeliner, key string, i int)
+}{
+	{"hashes", func(ctx context.Context, p redis.Pipeliner, key string, i int) {
+		p.HSet(ctx, "h"+key, fmt.Sprint("field", i), fmt.Sprint("value", i))
+	}},
+	{"lists", func(ctx context.Context, p redis.Pipeliner, key string, i int) {
+		p.RPush(ctx, "l"+key, fmt.Sprint("element ", i))
+	}},
+	{"sorted sets", func(ctx context.Context, p redis.Pipeliner, key string, i int) {
+		p.ZAdd(ctx, "z"+key, redis.Z{Score: float64(i), Member: fmt.Sprint("member", i)})
+	}},
+	{"streams", func(ctx context.Context, p redis.Pipeliner, key string, i int) {
+		p.XAdd(ctx, &redis.XAddArgs{Stream: "x" + key, Values: []string{"field", fmt.Sprint(i)}})
+	}},
+}
+
+func (r *redisVisit) structurePhases() []scenario.Phase {
+	var list []scenario.Phase
+	for _, s := range structures {
+		rows := append(memoryRows(scenario.MetricRSS, metricUsed, metricRatio), scenario.LowerRow(scenario.MetricCPU, "s"))
+		list = append(list, scenario.Phase{Name: s.name, Rows: rows, Do: func(ctx context.Context, v *scenario.Visit) error {
+			if _, err := r.cpu(v); err != nil {
+				return err
+			}
+			// 200 elements a key: more than Redis keeps in one packed block.
+			err := r.pipelined(ctx, r.shuffled(v.Round, 7), func(p redis.Pipeliner, i int) { s.add(ctx, p, fmt.Sprint(i/200), i) })
+			if err != nil {
+				return err
+			}
+			spent, err := r.cpu(v)
+			if err != nil {
+				return err
+			}
+			v.Set(scenario.MetricCPU, spent)
+			_, err = r.memory(ctx, v)
+			return err
+		}})
+	}
+	return list
+}
+
+func (r *redisVisit) churnPhases() []scenario.Phase {
+	rows := append(openRows(), memoryRows(scenario.MetricRSS, metricUsed, metricRatio)...)
+	return []scenario.Phase{{Name: "churn of random sizes that expire", Rows: rows, Do: func(ctx context.Context, v *scenario.Visit) error {
+		value := strings.Repeat("c", 16<<10)
+		err := r.open(ctx, v, 16, func(ctx context.Context, c *redis.Client, n int) error {
+			dice := rand.New(rand.NewPCG(uint64(v.Round), uint64(n)))
+			size := int(math.Exp2(4 + 10*dice.Float64())) // 16 B to 16 KiB, each doubling as likely
+			life := time.Duration(dice.ExpFloat64()*1000+1) * time.Millisecond
+			return c.Set(ctx, fmt.Sprint("churn:", dice.IntN(r.keys)), value[:size], life).Err()
+		})
+		if err != nil {
+			return err
+		}
+		_, err = r.memory(ctx, v)
+		return err
+	}}}
+}
+
+const metricCopied = "copied on write"
+
+func (r *redisVisit) savePhases() []scenario.Phase {
+	rows := append(openRows(), scenario.LowerRow(metricCopied, "bytes"))
+	return []scenario.Phase{{Name: "BGSAVE under writes", Rows: rows, Do: func(ctx context.Context, v *scenario.Visit) error {
+		if err := r.client.BgSave(ctx).Err(); err != nil {
+			return fmt.Errorf("start BGSAVE: %w", err)
+		}
+		if err := r.open(ctx, v, 16, r.getSet(v.Round)); err != nil {
+			return err
+		}
+		for {
+			running, err := r.info(ctx, "persistence", "rdb_bgsave_in_progress")
+			if err != nil {
+				return err
+			}
+			if running == 0 {
+				break
+			}
+			if err := scenario.Sleep(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		copied, err := r.info(ctx, "persistence", "rdb_last_cow_size")
+		v.Set(metricCopied, copied)
+		return err
+	}}}
+}

@@ -1,0 +1,66 @@
+package services
+
+import (
+	"os"
+	"testing"
+
+	"granary/tool/internal/bench"
+)
+
+func TestRedisFillsItsRows(t *testing.T) {
+	r := measure(t, redisScenario, "--requests", "2000", "--values", "3,5000", "--settle", "50ms", "--time", "300ms", "--rate", "500", "--connections", "3",
+		"--parts", "values,mixed,pipelined,structures,churn,save,fall")
+	value := func(phase, metric string) float64 {
+		return r.Values("glibc", bench.Key{Phase: phase, Metric: metric})[0]
+	}
+	used, low := value("filled, 5000 B", metricUsed), float64(2000*5000)
+	if used < low || used > 2*low {
+		t.Errorf("2,000 values of 5,000 bytes use %.0f bytes", used)
+	}
+	if left := value("3/4 deleted", metricUsed); left > used/2 {
+		t.Errorf("three quarters deleted leave %.0f of %.0f bytes", left, used)
+	}
+	if before, after := value("start", metricUsed), value("refilled, 3000 B", metricUsed); after < before+1500*3000 {
+		t.Errorf("refilled to %.0f bytes from %.0f", after, before)
+	}
+}
+
+func TestEveryContenderDeletesTheSameKeys(t *testing.T) {
+	r := redisVisit{keys: 500}
+	if x, y := r.fallen(1), r.fallen(1); len(x) != 375 || x[0] != y[0] || x[374] != y[374] {
+		t.Error("two contenders of a round delete different keys")
+	}
+	if x, y := r.fallen(1), r.fallen(2); x[0] == y[0] && x[1] == y[1] {
+		t.Error("two rounds delete the same keys")
+	}
+}
+
+func TestParseBenchmarkOfARecordedReport(t *testing.T) {
+	text, err := os.ReadFile("testdata/set-100.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseBenchmark(string(text))
+	want := benchmarked{throughput: 46189.38, p50: 0.655, p99: 1.607, p999: 4.375}
+	if err != nil || got != want {
+		t.Errorf("load %+v, %v; want %+v", got, err, want)
+	}
+	for _, broken := range []string{"", "throughput summary: 1.0 requests per second"} {
+		if _, err := parseBenchmark(broken); err == nil {
+			t.Errorf("%q is a report", broken)
+		}
+	}
+}
+
+func TestInfoNumber(t *testing.T) {
+	text, err := os.ReadFile("testdata/info-memory.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := infoNumber(string(text), "used_memory"); err != nil || v < 1e6 {
+		t.Errorf("used_memory %v, %v", v, err)
+	}
+	if _, err := infoNumber(string(text), "used"); err == nil {
+		t.Error("a prefix of a name is taken for it")
+	}
+}
