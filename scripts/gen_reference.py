@@ -94,10 +94,10 @@ def options_page():
 
 
 def counters_page():
-    rows = rows_of(ROOT / "core/src/stats/counters.def", "COUNTER", 4)
-    head = ["counter", "unit", "layer", "meaning"]
+    rows = rows_of(ROOT / "core/src/stats/counters.def", "COUNTER", 6)
+    head = ["counter", "kind", "unit", "layer", "meaning"]
     return COUNTERS_TEXT.format(notice=notice("core/src/stats/counters.def"),
-                                table=table(head, [[f"`{row[0]}`", *row[1:]] for row in rows]))
+                                table=table(head, [[f"`{row[0]}`", *row[1:4], row[5]] for row in rows]))
 
 
 def notice(source):

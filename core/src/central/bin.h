@@ -18,21 +18,25 @@ class Bin {
     return nonempty_ == 0 ? nullptr : lists_[std::countr_zero(nonempty_)].first();
   }
 
-  void Add(Slab* s) {
+  void Add(Slab* s, unsigned page_shift) {
     ++slabs_;
+    clean_bytes_ += s->CleanBytes(page_shift);
     free_objects_ = free_objects_ + s->free;
     Insert(s);
   }
 
-  void Remove(Slab* s) {
+  void Remove(Slab* s, unsigned page_shift) {
     --slabs_;
+    clean_bytes_ -= s->CleanBytes(page_shift);
     free_objects_ = free_objects_ - s->free;
     Unlink(s);
     Unqueue(s);
   }
 
   size_t Take(Slab* s, void** to, size_t n, unsigned page_shift) {
+    const size_t clean = s->CleanBytes(page_shift);
     const size_t taken = s->Take(to, n, page_shift);
+    if (clean != 0) clean_bytes_ -= clean - s->CleanBytes(page_shift);
     free_objects_ = free_objects_ - taken;
     Relink(s);
     return taken;
@@ -65,6 +69,13 @@ class Bin {
     Relink(s);
   }
 
+  // The pages went back to the system.
+  void Cleaned(Slab* s, uint64_t pages, unsigned page_shift) {
+    const size_t before = s->CleanBytes(page_shift);
+    s->clean |= pages;
+    clean_bytes_ += s->CleanBytes(page_shift) - before;
+  }
+
   // The slab whose pages were looked at longest ago, taken from the queue; nullptr if none waits.
   Slab* NextToInspect() {
     Slab* s = queue_.first();
@@ -80,6 +91,8 @@ class Bin {
 
   size_t slabs() const { return slabs_; }
   size_t free_objects() const { return free_objects_; }
+  size_t partial_slabs() const { return partial_; }
+  size_t clean_bytes() const { return clean_bytes_; }
 
   void Verify() const {
     size_t free = 0, partial = 0;
@@ -92,10 +105,11 @@ class Bin {
         ++partial;
       }
     }
-    GRANARY_CHECK(free == free_objects_ && partial <= slabs_);
+    GRANARY_CHECK(free == free_objects_ && partial == partial_ && partial <= slabs_);
   }
 
  private:
+  friend struct Layout;
   static constexpr size_t kLists = 16;
   static constexpr uint8_t kFull = 255;
 
@@ -107,12 +121,14 @@ class Bin {
     s->list = ListOf(*s);
     if (s->list == kFull) return;
     lists_[s->list].Push(s);
+    ++partial_;
     nonempty_ |= 1u << s->list;
   }
 
   void Unlink(Slab* s) {
     if (s->list == kFull) return;
     lists_[s->list].Remove(s);
+    --partial_;
     if (lists_[s->list].first() == nullptr) nonempty_ &= ~(1u << s->list);
   }
 
@@ -146,6 +162,8 @@ class Bin {
   size_t slabs_ = 0;
   Hint<size_t> free_objects_;
   Hint<size_t> queue_length_;
+  size_t partial_ = 0;      // slabs with a free object
+  size_t clean_bytes_ = 0;  // of all slabs, pages that hold nothing
 };
 
 }  // namespace granary

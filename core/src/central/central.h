@@ -19,6 +19,8 @@ struct CentralStats {
   size_t slabs = 0;
   size_t free_objects = 0;  // in slabs
   size_t used_objects = 0;  // handed to the layers above
+  size_t partial_slabs = 0;
+  size_t clean_bytes = 0;  // in slabs, of pages that hold nothing
 };
 
 template <Os System, class Pages = PageHeap<System>>
@@ -64,6 +66,7 @@ class Central {
   void Verify() noexcept;
 
  private:
+  friend struct Layout;
   struct alignas(kCacheLine) Small {
     Mutex<System> mutex;
     Bin bin;

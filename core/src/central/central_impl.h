@@ -15,7 +15,7 @@ size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept 
       if (got > 0) break;  // do not open a slab to round off a batch
       s = NewSlab(c);
       if (s == nullptr) break;
-      small_[c].bin.Add(s);
+      small_[c].bin.Add(s, page_shift_);
     }
     got += small_[c].bin.Take(s, to + got, n - got, page_shift_);
   }
@@ -151,7 +151,7 @@ bool Central<System, Pages>::Surplus(SizeClass c, const Slab& s) const noexcept 
 
 template <Os System, class Pages>
 void Central<System, Pages>::Withdraw(SizeClass c, Slab* s) noexcept {
-  small_[c].bin.Remove(s);
+  small_[c].bin.Remove(s, page_shift_);
   map_->SetSlab(s->base, kSlabShape[c].bytes, kNoClass, nullptr);
 }
 
@@ -224,7 +224,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) 
     }
   }
   mutex(c).Lock();
-  s->clean |= gone;
+  bin.Cleaned(s, gone, page_shift_);
   bin.Unhide(s, go, page_shift_);
   const size_t bytes = static_cast<size_t>(std::popcount(gone)) << page_shift_;
   released_.fetch_add(bytes, std::memory_order_relaxed);
@@ -244,11 +244,11 @@ bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
 
 template <Os System, class Pages>
 CentralStats Central<System, Pages>::Stats(SizeClass c) noexcept {
-  if (!IsSmall(c)) return {0, 0, medium_[c - kNumSmall].used.load(std::memory_order_relaxed)};
+  if (!IsSmall(c)) return {0, 0, medium_[c - kNumSmall].used.load(std::memory_order_relaxed), 0, 0};
   Locked hold(mutex(c));
   const Bin& bin = small_[c].bin;
-  return {bin.slabs(), bin.free_objects(),
-          bin.slabs() * kSlabShape[c].objects - bin.free_objects()};
+  return {bin.slabs(), bin.free_objects(), bin.slabs() * kSlabShape[c].objects - bin.free_objects(),
+          bin.partial_slabs(), bin.clean_bytes()};
 }
 
 template <Os System, class Pages>

@@ -95,6 +95,14 @@ struct alignas(kCacheLine) Slab {
     if (index / 64 < hint) hint = static_cast<uint16_t>(index / 64);
   }
 
+  // Bytes of pages that hold nothing.
+  size_t CleanBytes(unsigned page_shift) const {
+    if (clean == 0) return 0;
+    const size_t pages = kSlabShape[size_class].bytes >> page_shift;
+    const uint64_t mine = clean & MaskOf(0, static_cast<unsigned>(pages));
+    return static_cast<size_t>(std::popcount(mine)) << page_shift;
+  }
+
   // The pages, neither clean nor shared with an object in use.
   uint64_t FreePages(unsigned page_shift) const {
     const size_t pages =

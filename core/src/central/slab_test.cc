@@ -165,7 +165,7 @@ class BinTest : public testing::Test {
   BinTest() {
     for (uintptr_t i = 0; i < 6; ++i) {
       slabs_.push_back(std::make_unique<TestSlab>(kClass, (i + 1) << 40));
-      bin_.Add(slabs_.back()->get());
+      bin_.Add(slabs_.back()->get(), kPageShift);
     }
   }
   size_t Take(size_t slab, size_t n) {
@@ -183,7 +183,7 @@ TEST_F(BinTest, TheFullestSlabWithAFreeObjectIsFirst) {
   EXPECT_EQ(Take(5, 256), 56u);
   bin_.Verify();
   EXPECT_EQ(bin_.Fullest(), slabs_[4]->get());
-  bin_.Remove(slabs_[4]->get());
+  bin_.Remove(slabs_[4]->get(), kPageShift);
   EXPECT_EQ(bin_.Fullest(), slabs_[3]->get());
   EXPECT_EQ(bin_.slabs(), 5u);
   EXPECT_EQ(bin_.free_objects(), 256u + 216 + 176 + 136);
@@ -204,7 +204,7 @@ TEST_F(BinTest, SlabsAreInspectedInTheOrderTheirObjectsCameBack) {
   for (const size_t i : {4, 1, 4, 3})
     GiveTo(bin_, slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
   EXPECT_EQ(bin_.queue_length(), 3u);
-  bin_.Remove(slabs_[1]->get());
+  bin_.Remove(slabs_[1]->get(), kPageShift);
   EXPECT_EQ(bin_.NextToInspect(), slabs_[4]->get());
   bin_.InspectAgain(slabs_[4]->get());
   EXPECT_EQ(bin_.NextToInspect(), slabs_[3]->get());

@@ -87,6 +87,7 @@ class Depot {
   }
 
  private:
+  friend struct Layout;
   struct Magazine {
     Magazine* next;
     size_t count;

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "arch/rseq.h"
+#include "entry/note.h"
 #include "entry/process.h"
 
 namespace granary {
@@ -64,7 +65,11 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
   if (p == nullptr && !IsSmall(c)) {
     upkeep_.Poll();
     p = central_.FetchZeroed(c);
-    if (p == nullptr) errno = ENOMEM;
+    if (p == nullptr) {
+      errno = ENOMEM;
+    } else {
+      front_.CountUncached(c);
+    }
     return p;
   }
   if (p == nullptr) p = AllocateClass(c);

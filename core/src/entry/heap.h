@@ -60,6 +60,7 @@ class Heap {
   Upkeep& upkeep() { return upkeep_; }
 
  private:
+  friend struct Layout;
   GRANARY_COLD void Init() noexcept;
   void* AllocateClass(SizeClass c) noexcept;
   void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;

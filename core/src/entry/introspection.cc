@@ -6,6 +6,7 @@
 
 #include "base/writer.h"
 #include "entry/heap.h"
+#include "entry/layout.h"
 #include "entry/measure.h"
 #include "granary/granary.h"
 
@@ -45,11 +46,12 @@ GRANARY_EXPORT int malloc_trim(size_t) noexcept { return heap.Trim() > 0 ? 1 : 0
 
 GRANARY_EXPORT void malloc_stats(void) noexcept {
   const Snapshot s = Measure();
-  for (const CounterInfo& info : kCounters) {
+  for (size_t i = 0; i < MetricCount(); ++i) {
+    const MetricRow& row = MetricAt(i);
     char line[160];
     Writer w(line, sizeof line);
-    w.Text("granary: ").Text(info.name).Text(" ").Number(ValueOf(s, info));
-    w.Text(" ").Text(info.unit).Text("\n");
+    w.Text("granary: ").Text(TextOf(row.name)).Text(" ").Number(ValueOf(s, i));
+    w.Text(" ").Text(TextOf(row.unit)).Text("\n");
     Linux::WriteError(w.data(), w.size());
   }
 }
@@ -58,9 +60,10 @@ GRANARY_EXPORT int malloc_info(int options, FILE* out) noexcept {
   if (options != 0) return EINVAL;
   const Snapshot s = Measure();
   fprintf(out, "<malloc version=\"1\">\n");
-  for (const CounterInfo& info : kCounters) {
-    fprintf(out, "<granary name=\"%s\" unit=\"%s\" value=\"%lu\"/>\n", info.name, info.unit,
-            static_cast<unsigned long>(ValueOf(s, info)));
+  for (size_t i = 0; i < MetricCount(); ++i) {
+    const MetricRow& row = MetricAt(i);
+    fprintf(out, "<granary name=\"%s\" unit=\"%s\" value=\"%lu\"/>\n", TextOf(row.name),
+            TextOf(row.unit), static_cast<unsigned long>(ValueOf(s, i)));
   }
   fprintf(out, "</malloc>\n");
   return 0;

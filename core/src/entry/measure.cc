@@ -3,22 +3,66 @@
 #include "entry/heap.h"
 
 namespace granary {
+
+ClassFigures MeasureClass(SizeClass c) noexcept {
+  const CentralStats central = heap.central().Stats(c);
+  ClassFigures f;
+  f.size = kClassSize[c];
+  f.cached = heap.front().CachedObjects(c);
+  f.depot = heap.depot().CachedObjects(c);
+  const size_t above = f.cached + f.depot;
+  f.live = central.used_objects > above ? central.used_objects - above : 0;
+  f.allocations = heap.front().Allocations(c);
+  f.slab_free = central.free_objects;
+  f.slabs = central.slabs;
+  f.partial_slabs = central.partial_slabs;
+  f.slab_bytes = IsSmall(c) ? kSlabShape[c].bytes : 0;
+  f.clean_bytes = central.clean_bytes;
+  return f;
+}
+
 namespace {
 
 void AddClass(Snapshot& s, SizeClass c) {
-  const size_t size = kClassSize[c];
-  const CentralStats central = heap.central().Stats(c);
-  const size_t cached = heap.front().CachedObjects(c);
-  const size_t in_depot = heap.depot().CachedObjects(c);
-  const size_t above = cached + in_depot;
-  s.allocations += heap.front().Allocations(c);
-  s.live += (central.used_objects > above ? central.used_objects - above : 0) * size;
-  s.cached += cached * size;
-  s.depot += in_depot * size;
-  s.slabs += central.slabs;
-  if (IsSmall(c)) {
-    s.slab_free += central.slabs * kSlabShape[c].bytes - central.used_objects * size;
-  }
+  const ClassFigures f = MeasureClass(c);
+  const size_t most = f.size - (kClassSize[c - 1] + 1);
+  s.allocations += f.allocations;
+  s.live_objects += f.live;
+  s.live += f.live * f.size;
+  s.rounding_most += f.live * most;
+  s.cached += f.cached * f.size;
+  s.cached_objects += f.cached;
+  s.depot += f.depot * f.size;
+  s.slabs += f.slabs;
+  s.partial_slabs += f.partial_slabs;
+  s.slab_bytes += f.slabs * f.slab_bytes;
+  s.slab_clean += f.clean_bytes;
+  s.contentions_central += heap.central().mutex(c).contentions();
+  if (!IsSmall(c)) return;
+  s.slab_free += f.slabs * f.slab_bytes - (f.live + f.cached + f.depot) * f.size;
+  s.contentions_depot += heap.depot().mutex(c).contentions();
+}
+
+void AddPages(Snapshot& s) {
+  const PageStats pages = heap.pages().Stats();
+  s.large = pages.large;
+  s.large_requested = pages.large_requested;
+  s.large_allocations = pages.large_allocations;
+  s.large_frees = pages.large_frees;
+  s.large_blocks = pages.large_allocations - pages.large_frees;
+  s.dirty = pages.dirty;
+  s.dirty_peak = pages.dirty_peak;
+  s.owed = pages.owed;
+  s.used_spans = pages.used;
+  s.used_spans_peak = pages.used_peak;
+  s.grown = heap.pages().grown_bytes();
+  s.mapped = pages.mapped;
+  s.mapped_metadata = heap.metadata().mapped();
+  s.metadata_used = heap.metadata().used();
+  s.page_map = page_map.leaves.load(std::memory_order_relaxed) * sizeof(PageMap::Leaf);
+  s.released = pages.released + heap.central().released_bytes();
+  s.contentions_pages = heap.pages().mutex().contentions();
+  s.contentions_metadata = heap.metadata().mutex().contentions();
 }
 
 }  // namespace
@@ -27,16 +71,22 @@ Snapshot Measure() noexcept {
   heap.EnsureInit();
   Snapshot s;
   for (SizeClass c = 1; c < kNumClasses; ++c) AddClass(s, c);
-  const PageStats pages = heap.pages().Stats();
-  s.live += pages.large;
-  s.large = pages.large;
-  s.dirty = pages.dirty;
-  s.used_spans = pages.used;
-  s.mapped = pages.mapped;
-  s.mapped_metadata = heap.metadata().mapped();
-  s.released = pages.released + heap.central().released_bytes();
-  s.release_calls = pages.release_calls;
+  AddPages(s);
+  s.rounding_expected = s.rounding_most / 2 + (s.large - s.large_requested);
+  s.rounding_most += s.large - s.large_requested;
+  s.allocations += s.large_allocations;
+  s.live_objects += s.large_blocks;
+  s.live += s.large;
+  s.frees = s.allocations > s.live_objects ? s.allocations - s.live_objects : 0;
+  s.caches = heap.front().Caches();
+  s.cache_capacity = heap.front().Capacity();
+  s.contentions_front = heap.front().Contentions();
+  s.contentions_depot += heap.depot().empties_mutex().contentions();
+  s.threads = threads.seen();
+  s.release_calls = system_calls.release_calls.load(std::memory_order_relaxed);
+  s.release_time = system_calls.release_nanos.load(std::memory_order_relaxed);
   s.windows = heap.upkeep().windows();
+  s.helper = heap.upkeep().HelperRuns();
   return s;
 }
 

@@ -51,6 +51,7 @@ class Upkeep {
   void AfterFork(bool child) noexcept;
 
  private:
+  friend struct Layout;
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
 
   void PollWithoutHelper() noexcept;

@@ -55,6 +55,12 @@ class Front {
   size_t CachedObjects(SizeClass c) noexcept;
   // Allocations of class c so far.
   uint64_t Allocations(SizeClass c) noexcept;
+  // An allocation of class c that went past the caches.
+  void CountUncached(SizeClass c) noexcept { uncached_[c].fetch_add(1, std::memory_order_relaxed); }
+  // Caches, and the bytes of objects they have room for.
+  size_t Caches() noexcept;
+  size_t Capacity() noexcept;
+  uint64_t Contentions() noexcept;
 
   // Calls visit(cache) for each cache that exists.
   template <class Visit>
@@ -69,6 +75,7 @@ class Front {
   }
 
  private:
+  friend struct Layout;
   static constexpr size_t kBatch = Below::kMagazine;
   static constexpr size_t kSharedCaches = 8;
   static constexpr size_t kWorthReclaiming = 16 * kKiB;

@@ -166,6 +166,28 @@ size_t Front<System, Below>::CachedObjects(SizeClass c) noexcept {
 }
 
 template <Os System, class Below>
+size_t Front<System, Below>::Caches() noexcept {
+  size_t count = 0;
+  ForEachCache([&](CacheOf&) { ++count; });
+  return count;
+}
+
+template <Os System, class Below>
+size_t Front<System, Below>::Capacity() noexcept {
+  size_t bytes = 0;
+  ForEachCache([&](CacheOf& cache) { bytes += cache.granted.load(std::memory_order_relaxed); });
+  return bytes;
+}
+
+template <Os System, class Below>
+uint64_t Front<System, Below>::Contentions() noexcept {
+  uint64_t count = create_.contentions();
+  ForEachCache([&](CacheOf& cache) { count += cache.lock.contentions(); });
+  for (Shared& shared : shared_) count += shared.mutex.contentions();
+  return count;
+}
+
+template <Os System, class Below>
 uint64_t Front<System, Below>::Allocations(SizeClass c) noexcept {
   uint64_t count = uncached_[c].load(std::memory_order_relaxed);
   ForEachCache([&](CacheOf& cache) { count += cache.Allocations(c); });

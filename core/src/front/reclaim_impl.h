@@ -129,6 +129,9 @@ void Front<System, Below>::Forget(size_t index, bool drain) noexcept {
   CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
   if (cache == nullptr) return;
   if (!drain) {  // it may have been copied in the middle of a change: its next owner gets another
+    for (SizeClass c = 1; c < kNumClasses; ++c) {
+      uncached_[c].fetch_add(cache->Allocations(c), std::memory_order_relaxed);
+    }
     Publish(index, anchor.null_cache);
     caches_[index].store(nullptr, std::memory_order_release);
     return;

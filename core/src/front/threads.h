@@ -39,6 +39,7 @@ class Threads {
   void ForgetOthers(void (*callback)(size_t index)) noexcept;
 
  private:
+  friend struct Layout;
   struct alignas(kCacheLine) Slot {
     RestartArea area;
     std::atomic<bool> taken{false};

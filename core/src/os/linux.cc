@@ -101,8 +101,20 @@ void Linux::Unmap(void* p, size_t bytes) noexcept {
   if (bytes > 0) Call(SYS_munmap, Bits(p), static_cast<long>(bytes));
 }
 
+constinit SystemCalls system_calls;
+
+static uint64_t NowNanos() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
 bool Linux::Release(void* p, size_t bytes) noexcept {
-  return !Failed(Advise(p, bytes, MADV_DONTNEED));
+  const uint64_t before = NowNanos();
+  const bool done = !Failed(Advise(p, bytes, MADV_DONTNEED));
+  system_calls.release_nanos.fetch_add(NowNanos() - before, std::memory_order_relaxed);
+  system_calls.release_calls.fetch_add(1, std::memory_order_relaxed);
+  return done;
 }
 
 bool Linux::Populate(void* p, size_t bytes) noexcept {

@@ -34,6 +34,13 @@ struct Linux {
   static bool RegisteredForRestart(void* area) noexcept;
 };
 
+// What the calls that give memory back amount to in this process.
+struct SystemCalls {
+  std::atomic<uint64_t> release_calls{0}, release_nanos{0};
+};
+
+extern SystemCalls system_calls __attribute__((visibility("hidden")));
+
 static_assert(Os<Linux>);
 
 }  // namespace granary

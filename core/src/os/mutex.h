@@ -39,6 +39,7 @@ class Mutex {
   }
 
   void Unlock() noexcept {
+    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (word_.exchange(kFree, std::memory_order_release) == kContended) System::Wake(word_);
     --locks_held;
   }
@@ -49,6 +50,7 @@ class Mutex {
   uint64_t contentions() const { return contentions_.load(std::memory_order_relaxed); }
 
  private:
+  friend struct Layout;
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
 
   bool TryTake() noexcept {
@@ -69,6 +71,7 @@ class Mutex {
 
   std::atomic<uint32_t> word_{kFree};
   std::atomic<uint32_t> contentions_{0};
+  std::atomic<uint32_t> turns_{0};  // times it was held: who looks from outside sees a change
 };
 
 template <class M>

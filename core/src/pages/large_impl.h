@@ -36,6 +36,13 @@ void PageHeap<System>::UnuseBlock(Tracker* head, size_t from, size_t to, bool di
 }
 
 template <Os System>
+void PageHeap<System>::SetRequested(Tracker* head, size_t bytes) noexcept {
+  const size_t sum = large_requested_.load(std::memory_order_relaxed) + bytes - head->requested;
+  large_requested_.store(sum, std::memory_order_relaxed);
+  head->requested = bytes;
+}
+
+template <Os System>
 Memory PageHeap<System>::AllocateLarge(size_t bytes, size_t alignment, size_t reserve) noexcept {
   if (bytes > kMaxRequest - kTrackerBytes || alignment > kMaxRequest / 2) return {};
   if (bytes == 0) bytes = 1;
@@ -64,6 +71,9 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
   head->state = State::kLargeHead;
   head->trackers = static_cast<uint32_t>(count);
   head->bytes = RoundUp(bytes, page_);
+  SetRequested(head, bytes);
+  large_allocations_.store(large_allocations_.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
   Memory memory{head->base};
   UseBlock(head, 0, DivideUp(head->bytes, kGranule), &memory);
   return memory;
@@ -76,6 +86,8 @@ void PageHeap<System>::FreeLarge(void* p) noexcept {
   UnuseBlock(head, 0, DivideUp(head->bytes, kGranule), true);
   const size_t count = head->trackers;
   head->bytes = 0;
+  SetRequested(head, 0);
+  large_frees_.store(large_frees_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   BecomeFree(head, count);
 }
 
@@ -93,6 +105,7 @@ bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
     if (after > before) UseBlock(head, before, after, nullptr);
     if (after < before) UnuseBlock(head, after, before, true);
     head->bytes = bytes;
+    SetRequested(head, bytes);
     if (shrinks) TrimBlock(head, DivideUp(bytes, kTrackerBytes));
   }
   ReleaseBehind(head);  // a block that grew may have taken a dirty tracker, and not all of it

@@ -23,6 +23,7 @@ class Metadata {
     const size_t row = bytes / kCacheLine;
     if (row < kRows && free_[row] != nullptr) return Recycle(row, bytes);
     if (bytes > left_ && !Refill(bytes)) return RecycleLarger(row, bytes);
+    Use(bytes);
     void* p = next_;
     next_ += bytes;
     left_ -= bytes;
@@ -33,11 +34,11 @@ class Metadata {
   bool Reserve(size_t bytes) noexcept {
     Locked hold(mutex_);
     while (left_ + spare_bytes_ < bytes) {
-      Spare* const spare = static_cast<Spare*>(MapChunk(kChunk));
+      Chunk* const spare = MapChunk(kChunk);
       if (spare == nullptr) return false;
-      spare->next = spare_;
+      spare->next_spare = spare_;
       spare_ = spare;
-      spare_bytes_ += kChunk;
+      spare_bytes_ += kUsable;
     }
     return true;
   }
@@ -46,28 +47,40 @@ class Metadata {
   void Free(void* p, size_t bytes) noexcept {
     Locked hold(mutex_);
     const size_t row = RoundUp(bytes, kCacheLine) / kCacheLine;
+    Use(size_t{0} - row * kCacheLine);
     static_cast<Node*>(p)->next = free_[row];
     free_[row] = static_cast<Node*>(p);
   }
 
-  // Bytes of address space taken from the system.
+  // Bytes of address space taken from the system, and of structures in use.
   size_t mapped() const { return mapped_.load(std::memory_order_relaxed); }
+  size_t used() const { return used_.load(std::memory_order_relaxed); }
 
   Mutex<System>& mutex() { return mutex_; }
 
   static constexpr size_t kMaxRecycled = 4 * kKiB;
 
  private:
+  friend struct Layout;
   struct Node {
     Node* next;
   };
-  struct Spare {
-    Spare* next;
+  // At the start of each chunk: all of them in a list, and those that nothing was taken from yet.
+  struct alignas(kCacheLine) Chunk {
+    Chunk* next;
+    size_t bytes;
+    Chunk* next_spare;
   };
   static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
   static constexpr size_t kChunk = kMiB;
+  static constexpr size_t kUsable = kChunk - sizeof(Chunk);
+
+  void Use(size_t more) noexcept {
+    used_.store(used_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
 
   void* Recycle(size_t row, size_t bytes) noexcept {
+    Use(row * kCacheLine);
     Node* node = free_[row];
     free_[row] = node->next;
     __builtin_memset(static_cast<void*>(node), 0, bytes);
@@ -82,33 +95,37 @@ class Metadata {
     return nullptr;
   }
 
-  static void* MapChunk(size_t bytes) noexcept { return System::Map(bytes, 64 * kKiB, nullptr); }
+  Chunk* MapChunk(size_t bytes) noexcept {
+    auto* const chunk = static_cast<Chunk*>(System::Map(bytes, 64 * kKiB, nullptr));
+    if (chunk == nullptr) return nullptr;
+    *chunk = {chunks_, bytes, nullptr};
+    chunks_ = chunk;
+    mapped_.fetch_add(bytes, std::memory_order_relaxed);
+    return chunk;
+  }
 
   bool Refill(size_t bytes) noexcept {
-    void* p = spare_;
-    size_t chunk = kChunk;
-    if (p != nullptr && bytes <= kChunk) {
-      spare_ = spare_->next;
-      spare_bytes_ -= kChunk;
-      __builtin_memset(p, 0, sizeof(Spare));
+    Chunk* chunk = spare_;
+    if (chunk != nullptr && bytes <= kUsable) {
+      spare_ = chunk->next_spare;
+      spare_bytes_ -= kUsable;
     } else {
-      if (bytes > kChunk / 4) chunk = RoundUp(bytes, 64 * kKiB);
-      p = MapChunk(chunk);
-      if (p == nullptr) return false;
+      chunk = MapChunk(bytes > kChunk / 4 ? RoundUp(bytes + sizeof(Chunk), 64 * kKiB) : kChunk);
+      if (chunk == nullptr) return false;
     }
-    mapped_.fetch_add(chunk, std::memory_order_relaxed);
-    next_ = static_cast<char*>(p);
-    left_ = chunk;
+    next_ = reinterpret_cast<char*>(chunk + 1);
+    left_ = chunk->bytes - sizeof(Chunk);
     return true;
   }
 
   Mutex<System> mutex_;
   char* next_ = nullptr;
   size_t left_ = 0;
-  Spare* spare_ = nullptr;
+  Chunk* chunks_ = nullptr;
+  Chunk* spare_ = nullptr;
   size_t spare_bytes_ = 0;
   Node* free_[kRows] = {};
-  std::atomic<size_t> mapped_{0};
+  std::atomic<size_t> mapped_{0}, used_{0};
 };
 
 }  // namespace granary

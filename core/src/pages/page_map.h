@@ -34,6 +34,7 @@ struct PageMap {
   // Each leaf's address relative to no_leaf.
   std::atomic<uintptr_t> root[kLeaves];
   uint8_t no_leaf[kLeafGranules];
+  std::atomic<uint32_t> leaves;  // that exist
 
   // The class of the objects at p: kNoClass for every address that is not in a slab or at the
   // start of a medium block. p may be any address of user space.
@@ -83,6 +84,7 @@ struct PageMap {
       if (root[row].load(std::memory_order_relaxed) != 0) continue;
       void* leaf = System::Map(RoundUp(sizeof(Leaf), 64 * kKiB), 64 * kKiB, nullptr);
       if (leaf == nullptr) return false;
+      leaves.fetch_add(1, std::memory_order_relaxed);
       root[row].store(AddressOf(leaf) - AddressOf(no_leaf), std::memory_order_release);
     }
     return true;

@@ -29,7 +29,12 @@ struct PageStats {
   size_t large = 0;     // of these, in blocks of whole trackers
   size_t dirty = 0;     // bytes free that still hold pages
   size_t released = 0;  // bytes given back to the system so far
-  size_t release_calls = 0;
+  size_t large_requested = 0;
+  size_t large_allocations = 0;
+  size_t large_frees = 0;
+  size_t used_peak = 0;
+  size_t dirty_peak = 0;
+  size_t owed = 0;
 };
 
 template <Os System>
@@ -83,12 +88,15 @@ class PageHeap {
   size_t grown_bytes() const { return grown_.load(std::memory_order_relaxed) * kGranule; }
   size_t owed_bytes() const { return owed_.load(std::memory_order_relaxed) * kGranule; }
   PageStats Stats() const noexcept;
+  // Peaks count anew from what is now.
+  void ResetPeaks() noexcept;
   size_t OsPage() const noexcept { return page_; }
   void Init() noexcept { page_ = System::PageSize(); }
   Mutex<System>& mutex() { return mutex_; }
   void Verify() noexcept;
 
  private:
+  friend struct Layout;
   using State = Tracker::State;
   struct Chunk {
     Chunk* next;
@@ -106,11 +114,13 @@ class PageHeap {
   bool Grow(size_t trackers) noexcept;
   bool AddChunk(char* base, size_t bytes) noexcept;
   void BecomeFree(Tracker* t, size_t count) noexcept;
+  static void Raise(std::atomic<size_t>& peak, size_t level) noexcept;
   void Account(size_t used_more, size_t dirty_less) noexcept;
   void Unaccount(size_t used_less, size_t dirty_more) noexcept;
   Memory LayBlock(size_t bytes, size_t alignment, size_t reserve) noexcept;
   bool ExtendBlock(Tracker* head, size_t trackers) noexcept;
   void TrimBlock(Tracker* head, size_t trackers) noexcept;
+  void SetRequested(Tracker* head, size_t bytes) noexcept;
   void UseBlock(Tracker* head, size_t from, size_t to, Memory* memory) noexcept;
   void UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept;
   size_t ReleaseOneFree() noexcept;
@@ -131,7 +141,9 @@ class PageHeap {
   LowWater low_;
   // In granules; written under the lock, read without.
   std::atomic<size_t> used_{0}, dirty_{0}, owed_{0}, large_{0}, mapped_{0};
-  std::atomic<size_t> released_{0}, release_calls_{0}, grown_{0};
+  std::atomic<size_t> released_{0}, grown_{0}, used_peak_{0}, dirty_peak_{0};
+  std::atomic<size_t> large_requested_{0};  // in bytes
+  std::atomic<size_t> large_allocations_{0}, large_frees_{0};
   std::atomic<uint32_t> fresh_{0};
 };
 

@@ -57,9 +57,17 @@ void PageHeap<System>::BecomeFree(Tracker* t, size_t count) noexcept {
   free_.Add(t, count);
 }
 
+// Only under the lock.
+template <Os System>
+void PageHeap<System>::Raise(std::atomic<size_t>& peak, size_t level) noexcept {
+  if (level > peak.load(std::memory_order_relaxed)) peak.store(level, std::memory_order_relaxed);
+}
+
 template <Os System>
 void PageHeap<System>::Account(size_t used_more, size_t dirty_less) noexcept {
-  used_.store(used_.load(std::memory_order_relaxed) + used_more, std::memory_order_relaxed);
+  const size_t used = used_.load(std::memory_order_relaxed) + used_more;
+  used_.store(used, std::memory_order_relaxed);
+  Raise(used_peak_, used);
   const size_t dirty = dirty_.load(std::memory_order_relaxed) - dirty_less;
   dirty_.store(dirty, std::memory_order_relaxed);
   low_.Note(dirty);
@@ -68,7 +76,9 @@ void PageHeap<System>::Account(size_t used_more, size_t dirty_less) noexcept {
 template <Os System>
 void PageHeap<System>::Unaccount(size_t used_less, size_t dirty_more) noexcept {
   used_.store(used_.load(std::memory_order_relaxed) - used_less, std::memory_order_relaxed);
-  dirty_.store(dirty_.load(std::memory_order_relaxed) + dirty_more, std::memory_order_relaxed);
+  const size_t dirty = dirty_.load(std::memory_order_relaxed) + dirty_more;
+  dirty_.store(dirty, std::memory_order_relaxed);
+  Raise(dirty_peak_, dirty);
 }
 
 template <Os System>
@@ -149,8 +159,20 @@ PageStats PageHeap<System>::Stats() const noexcept {
   s.large = large_.load(std::memory_order_relaxed) * kGranule;
   s.dirty = dirty_bytes();
   s.released = released_.load(std::memory_order_relaxed) * kGranule;
-  s.release_calls = release_calls_.load(std::memory_order_relaxed);
+  s.large_requested = large_requested_.load(std::memory_order_relaxed);
+  s.large_allocations = large_allocations_.load(std::memory_order_relaxed);
+  s.large_frees = large_frees_.load(std::memory_order_relaxed);
+  s.used_peak = used_peak_.load(std::memory_order_relaxed) * kGranule;
+  s.dirty_peak = dirty_peak_.load(std::memory_order_relaxed) * kGranule;
+  s.owed = owed_bytes();
   return s;
+}
+
+template <Os System>
+void PageHeap<System>::ResetPeaks() noexcept {
+  Locked hold(mutex_);
+  used_peak_.store(used_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  dirty_peak_.store(dirty_.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 template <Os System>

@@ -40,7 +40,6 @@ void PageHeap<System>::ReleaseUnlocked(char* p, size_t bytes) noexcept {
   if (!System::Release(p, bytes)) __builtin_memset(p, 0, bytes);
   mutex_.Lock();
   released_.fetch_add(bytes / kGranule, std::memory_order_relaxed);
-  release_calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // One free tracker with dirty granules, whole; 0 if there is none.

@@ -35,6 +35,7 @@ struct Tracker {
   bool huge_allowed = false;  // the kernel may back it with one page on touch
   uint32_t trackers = 0;      // of the run (kFree, its first and last) or block (kLargeHead)
   size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
+  size_t requested = 0;       // likewise, not rounded where that is known
 
   void Use(size_t first, size_t count) {
     SetBits(used, first, count);

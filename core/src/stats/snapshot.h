@@ -7,28 +7,51 @@
 namespace granary {
 
 struct Snapshot {
-#define COUNTER(name, unit, layer, meaning) uint64_t name = 0;
+#define COUNTER(name, kind, unit, layer, cell, meaning) uint64_t name = 0;
 #include "stats/counters.def"
 #undef COUNTER
 };
 
+// What a class of objects consists of. Objects of `live` bytes are in the program's hands; the
+// others are free, in the caches, the depot or slabs. allocations - frees == live / size.
+struct ClassFigures {
+  uint64_t size = 0;
+  uint64_t allocations = 0;
+  uint64_t live = 0;  // objects, like the following
+  uint64_t cached = 0;
+  uint64_t depot = 0;
+  uint64_t slab_free = 0;
+  uint64_t slabs = 0;
+  uint64_t partial_slabs = 0;
+  uint64_t slab_bytes = 0;   // of one slab
+  uint64_t clean_bytes = 0;  // of all slabs, pages that hold nothing
+};
+
+// For compile time only: at run time the descriptor holds the same without relocations.
 struct CounterInfo {
   const char* name;
+  const char* kind;
   const char* unit;
   const char* layer;
+  const char* cell;
   const char* meaning;
-  size_t offset;
 };
 
 inline constexpr CounterInfo kCounters[] = {
-#define COUNTER(name, unit, layer, meaning) \
-  {#name, #unit, #layer, meaning, offsetof(Snapshot, name)},
+#define COUNTER(name, kind, unit, layer, cell, meaning) \
+  {#name, #kind, #unit, #layer, cell, meaning},
 #include "stats/counters.def"
 #undef COUNTER
 };
 
-inline uint64_t ValueOf(const Snapshot& s, const CounterInfo& info) {
-  return *reinterpret_cast<const uint64_t*>(reinterpret_cast<const char*>(&s) + info.offset);
+inline constexpr size_t kCounterCount = sizeof kCounters / sizeof kCounters[0];
+static_assert(sizeof(Snapshot) == kCounterCount * sizeof(uint64_t));
+
+// The figure of the row that stands `index`-th in counters.def.
+inline uint64_t ValueOf(const Snapshot& s, size_t index) {
+  uint64_t value;
+  __builtin_memcpy(&value, reinterpret_cast<const char*>(&s) + index * sizeof value, sizeof value);
+  return value;
 }
 
 }  // namespace granary

@@ -1,0 +1,188 @@
+#include "entry/layout.h"
+
+#include "config/options.h"
+#include "entry/heap.h"
+#include "stats/snapshot.h"
+
+// Every structure here is laid out as C would do it, but for its access specifiers.
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+
+namespace granary {
+namespace {
+
+struct NamedConstant {
+  const char* name;
+  int64_t value;
+};
+
+struct NamedCell {
+  const char* name;
+  Base base;
+  uint64_t offset;
+  uint32_t stride, count, width, scale;
+};
+
+template <class T, size_t n>
+constexpr size_t CountOf(const T (&)[n]) {
+  return n;
+}
+
+}  // namespace
+
+// Not defined: a call of these at compile time is the error.
+uint32_t CountersNameACellThatIsNotInCellsDef();
+uint32_t TheTextsNeedMoreRoomInTheDescriptor();
+
+// A friend of every structure whose members it names.
+struct Layout {
+  using CacheOf = Cache<Linux>;
+  using Chunk = PageHeap<Linux>::Chunk;
+  using Magazine = Depot<Linux>::Magazine;
+  using MetadataChunk = Metadata<Linux>::Chunk;
+  using Word = Mutex<Linux>;
+
+  static constexpr NamedConstant kConstants[] = {
+#define CONSTANT(name, value) {name, static_cast<int64_t>(value)},
+#define OFFSET(name, type, member) {name, static_cast<int64_t>(offsetof(type, member))},
+#include "entry/constants.def"
+#undef CONSTANT
+#undef OFFSET
+  };
+
+  static constexpr NamedCell kCells[] = {
+#define CELL(name, base, type, member, scale)                                                   \
+  {name, Base::base, offsetof(type, member), 0, 1, sizeof(static_cast<type*>(nullptr)->member), \
+   scale},
+#define CELLS(name, base, type, array, member, scale)                                          \
+  {name,                                                                                       \
+   Base::base,                                                                                 \
+   offsetof(type, array[0] member),                                                            \
+   sizeof(static_cast<type*>(nullptr)->array[0]),                                              \
+   sizeof(static_cast<type*>(nullptr)->array) / sizeof(static_cast<type*>(nullptr)->array[0]), \
+   sizeof(static_cast<type*>(nullptr)->array[0] member),                                       \
+   scale},
+#define LOCK(name, member)                           \
+  CELL(name ".held", kHeap, Heap, member.word_, 0)   \
+  CELL(name ".turns", kHeap, Heap, member.turns_, 0) \
+  CELL(name ".contentions", kHeap, Heap, member.contentions_, 1)
+#define LOCKS(name, array, member)                           \
+  CELLS(name ".held", kHeap, Heap, array, member.word_, 0)   \
+  CELLS(name ".turns", kHeap, Heap, array, member.turns_, 0) \
+  CELLS(name ".contentions", kHeap, Heap, array, member.contentions_, 1)
+#include "entry/cells.def"
+#undef CELL
+#undef CELLS
+#undef LOCK
+#undef LOCKS
+  };
+
+  struct NamedOption {
+    const char *name, *type, *meaning;
+    bool at_run_time;
+    size_t offset, width;
+    int64_t default_value, lowest, highest;
+  };
+  static constexpr NamedOption kOptionRows[] = {
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+  {#name,                                                                        \
+   #type,                                                                        \
+   meaning,                                                                      \
+   at_run_time,                                                                  \
+   offsetof(Options, name),                                                      \
+   sizeof(Options::name),                                                        \
+   static_cast<int64_t>(default_value),                                          \
+   lowest,                                                                       \
+   highest},
+#include "config/options.def"
+#undef OPTION
+  };
+
+  using Descriptor = DescriptorOf<CountOf(kConstants), CountOf(kCells), CountOf(kCounters),
+                                  CountOf(kOptionRows), kNumClasses, 14 * kKiB>;
+
+  static consteval uint32_t CellNamed(const char* name) {
+    if (name[0] == 0) return kNoCell;
+    for (size_t i = 0; i < CountOf(kCells); ++i) {
+      if (SameText(kCells[i].name, name)) return static_cast<uint32_t>(i);
+    }
+    return CountersNameACellThatIsNotInCellsDef();
+  }
+
+  static consteval ClassRow RowOf(SizeClass c) {
+    ClassRow row{};
+    row.size = kClassSize[c];
+    row.previous_size = c > 0 ? kClassSize[c - 1] : 0;
+    row.short_floor = kCacheLayout.short_floor[c];
+    row.long_floor = kCacheLayout.long_floor[c];
+    if (c == kNoClass) return row;
+    row.short_capacity = ShortCapacity(c);
+    row.long_capacity = LongCapacity(c);
+    if (!IsSmall(c)) return row;
+    row.slab_bytes = kSlabShape[c].bytes;
+    row.slab_objects = kSlabShape[c].objects;
+    return row;
+  }
+
+  template <class Rows>
+  static consteval TableAt TableOf(size_t offset, const Rows& rows) {
+    return {static_cast<uint32_t>(offset), static_cast<uint32_t>(rows.size()),
+            static_cast<uint32_t>(sizeof(rows[0])), 0};
+  }
+
+  static consteval Descriptor Make() {
+    Descriptor d;
+    TextPool pool(d.text, sizeof d.text, offsetof(Descriptor, text));
+    d.head = {{'g', 'r', 'a', 'n', 'a', 'r', 'y', 0},
+              kDescriptorVersion,
+              sizeof(Descriptor),
+              pool.Put(GRANARY_VERSION),
+              5,
+              TableOf(offsetof(Descriptor, constants), d.constants),
+              TableOf(offsetof(Descriptor, cells), d.cells),
+              TableOf(offsetof(Descriptor, metrics), d.metrics),
+              TableOf(offsetof(Descriptor, options), d.options),
+              TableOf(offsetof(Descriptor, classes), d.classes)};
+    for (size_t i = 0; i < d.constants.size(); ++i) {
+      d.constants[i] = {pool.Put(kConstants[i].name), 0, kConstants[i].value};
+    }
+    for (size_t i = 0; i < d.cells.size(); ++i) {
+      const NamedCell& c = kCells[i];
+      d.cells[i] = {
+          pool.Put(c.name), static_cast<uint32_t>(c.base), c.offset, c.stride, c.count, c.width,
+          c.scale};
+    }
+    for (size_t i = 0; i < d.metrics.size(); ++i) {
+      const CounterInfo& m = kCounters[i];
+      d.metrics[i] = {pool.Put(m.name),  pool.Put(m.kind),    pool.Put(m.unit),
+                      pool.Put(m.layer), pool.Put(m.meaning), CellNamed(m.cell)};
+    }
+    for (size_t i = 0; i < d.options.size(); ++i) {
+      const NamedOption& o = kOptionRows[i];
+      d.options[i] = {pool.Put(o.name),
+                      pool.Put(o.type),
+                      pool.Put(o.meaning),
+                      o.at_run_time,
+                      o.offset,
+                      static_cast<uint32_t>(o.width),
+                      0,
+                      o.default_value,
+                      o.lowest,
+                      o.highest};
+    }
+    for (SizeClass c = 0; c < kNumClasses; ++c) d.classes[c] = RowOf(c);
+    if (pool.Full()) TheTextsNeedMoreRoomInTheDescriptor();
+    return d;
+  }
+};
+
+// In .data, so that it is in core files. Nothing in the process reads it unless asked for figures.
+extern "C" {
+__attribute__((used, visibility("hidden"),
+               aligned(64))) constinit Layout::Descriptor granary_descriptor = Layout::Make();
+}
+
+const MetricRow& MetricAt(size_t index) noexcept { return granary_descriptor.metrics[index]; }
+size_t MetricCount() noexcept { return granary_descriptor.metrics.size(); }
+const char* TextOf(TextAt at) noexcept { return granary_descriptor.At(at); }
+
+}  // namespace granary

@@ -1,0 +1,25 @@
+// The ELF note by which a reader finds the descriptor of a process or of a core file. It is in the
+// first page of the file, which is mapped and which core files hold, and lists distances from each
+// of its words, so that it needs no relocation when the program starts. Include it once, in a file
+// that every program with the library links.
+//
+// Words of the note (name "Granary", type 1): the version of the note, then the distances to the
+// descriptor and to the bases, in the order of granary::Base.
+#pragma once
+
+__asm__(
+    ".pushsection .note.granary, \"a\", %note\n"
+    ".balign 4\n"
+    ".long 8, 9f - 8f, 1\n"
+    ".asciz \"Granary\"\n"
+    "8:\n"
+    ".quad 1\n"
+    ".quad granary_descriptor - .\n"
+    ".quad _ZN7granary4heapE - .\n"
+    ".quad _ZN7granary8page_mapE - .\n"
+    ".quad _ZN7granary6anchorE - .\n"
+    ".quad _ZN7granary7optionsE - .\n"
+    ".quad _ZN7granary7threadsE - .\n"
+    ".quad _ZN7granary12system_callsE - .\n"
+    "9:\n"
+    ".popsection\n");

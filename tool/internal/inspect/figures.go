@@ -1,0 +1,260 @@
+package inspect
+
+import "time"
+
+// readings is how often the figures are read in the hope of two that agree.
+const readings = 6
+
+// Snapshot reads the figures. The target is not stopped: see Snapshot.Consistent.
+func (t *Target) Snapshot() (*Snapshot, error) {
+	taken := time.Now()
+	last, err := t.capture()
+	if err != nil {
+		return nil, err
+	}
+	s, agreed := last.snapshot(), false
+	var bound uint64
+	for range readings - 1 {
+		next, err := last.again()
+		if err != nil {
+			return nil, err
+		}
+		if agreed = last.same(next); agreed {
+			break
+		}
+		newer := next.snapshot()
+		bound = moved(s, newer)
+		last, s = next, newer
+	}
+	s.Taken = taken
+	if agreed {
+		bound = 0
+	}
+	s.Bound = bound + last.inside()
+	s.Consistent = agreed && s.Bound == 0
+	return s, nil
+}
+
+// moved is by how much the figures of two snapshots differ at most, in bytes.
+func moved(a, b *Snapshot) (most uint64) {
+	for i, m := range b.Metrics {
+		if m.Kind == "gauge" && m.Unit == "bytes" && i < len(a.Metrics) {
+			most = max(most, max(m.Value, a.Metrics[i].Value)-min(m.Value, a.Metrics[i].Value))
+		}
+	}
+	return most
+}
+
+// batch is how many objects move between layers at a time.
+const batch = 62
+
+// inside bounds what is on its way under locks that were held: nothing if all were free.
+func (c *capture) inside() (bytes uint64) {
+	l := c.t.layout
+	small := l.constant("classes.small")
+	c.each("lock.central.held", func(i int, v uint64) {
+		if v != 0 && i < len(l.classes) {
+			bytes += batch * l.classes[i].size
+		}
+	})
+	c.each("lock.central_medium.held", func(i int, v uint64) {
+		if at := uint64(i) + small; v != 0 && at < uint64(len(l.classes)) {
+			bytes += l.classes[at].size
+		}
+	})
+	c.each("lock.depot.held", func(i int, v uint64) {
+		if v != 0 && i < len(l.classes) {
+			bytes += batch * l.classes[i].size
+		}
+	})
+	for _, name := range []string{"lock.pages.held", "lock.metadata.held"} {
+		if v, _ := c.first(name); v != 0 {
+			bytes += l.constant("tracker")
+		}
+	}
+	return bytes
+}
+
+// snapshot derives all figures, as Measure() does in the process (core/src/entry/measure.cc).
+func (c *capture) snapshot() *Snapshot {
+	l := c.t.layout
+	s := &Snapshot{Version: l.library, LayoutVersion: l.version}
+	s.Classes, s.Caches = c.classes()
+	s.Locks = c.locks()
+	derived := c.derive(s)
+	for _, row := range l.metrics {
+		m := row.Metric
+		if row.cell != noCell && int(row.cell) < len(l.cells) {
+			m.Value, _ = c.sum(l.cells[row.cell])
+		} else if v, ok := derived[m.Name]; ok {
+			m.Value = v
+		} else {
+			continue // of a later version, and not to be had from a cell
+		}
+		s.Metrics = append(s.Metrics, m)
+	}
+	for _, row := range l.options {
+		o := row.Option
+		v, ok := number(c.bases[baseOptions], row.offset-c.from[baseOptions], row.width)
+		if !ok {
+			continue
+		}
+		o.Value = signed(v, row.width)
+		s.Options = append(s.Options, o)
+	}
+	return s
+}
+
+func signed(v uint64, width uint32) int64 {
+	switch width {
+	case 4:
+		return int64(int32(v))
+	case 2:
+		return int64(int16(v))
+	}
+	return int64(v)
+}
+
+// at is values[i], or 0 where a class has no such number.
+func at(values []uint64, i int) uint64 {
+	if i < 0 || i >= len(values) {
+		return 0
+	}
+	return values[i]
+}
+
+// classes gathers the figures of each class from the slabs, the depot and the caches.
+func (c *capture) classes() ([]Class, []CacheInfo) {
+	l := c.t.layout
+	small := int(l.constant("classes.small"))
+	slabs, free := c.values("central.slabs"), c.values("central.free_objects")
+	partial, clean := c.values("central.partial_slabs"), c.values("central.clean_bytes")
+	medium, depot := c.values("central.medium_used"), c.values("depot.objects")
+	uncached := c.values("front.uncached")
+	contentions := append(c.values("lock.central.contentions")[:min(small, len(slabs))], c.values("lock.central_medium.contentions")...)
+	classes := make([]Class, 0, len(l.classes))
+	for i, row := range l.classes {
+		k := Class{Size: row.size, Smaller: row.smaller, Small: i < small, SlabBytes: row.slabBytes, SlabObjects: row.slabObjects}
+		k.Allocations, k.Contentions = at(uncached, i), at(contentions, i)
+		if k.Small {
+			k.Slabs, k.SlabFree, k.PartialSlabs = at(slabs, i), at(free, i), at(partial, i)
+			k.CleanBytes, k.Depot = at(clean, i), at(depot, i)
+			k.Live = k.Slabs*k.SlabObjects - k.SlabFree
+		} else {
+			k.Live = at(medium, i-small)
+		}
+		classes = append(classes, k)
+	}
+	caches := c.countCaches(classes)
+	for i := range classes {
+		k := &classes[i]
+		k.Live -= min(k.Live, k.Cached+k.Depot)
+		k.Frees = k.Allocations - min(k.Allocations, k.Live)
+	}
+	return classes[1:], caches
+}
+
+// countCaches adds what the headers of the caches tell to the classes.
+func (c *capture) countCaches(classes []Class) []CacheInfo {
+	l := c.t.layout
+	words, mask, shift := l.constant("cache.words"), l.constant("cache.cursor_mask"), l.constant("cache.count_shift")
+	caches := make([]CacheInfo, 0, len(c.caches))
+	for _, image := range c.caches {
+		info := image.CacheInfo
+		info.Room, _ = number(image.bytes, l.constant("cache.granted"), 8)
+		for i := 1; i < len(classes); i++ {
+			header, _ := number(image.bytes, words+8*uint64(i), 8)
+			row := l.classes[i]
+			held := objectsIn(row, header&mask, l.classes[1].longFloor)
+			classes[i].Cached += held
+			classes[i].Allocations += -(header >> shift) & (^uint64(0) >> shift)
+			info.Objects += held
+			info.Bytes += held * row.size
+		}
+		caches = append(caches, info)
+	}
+	return caches
+}
+
+// objectsIn is how many objects lie below a cursor; 0 for an impossible one.
+func objectsIn(row classRow, cursor, firstLong uint64) uint64 {
+	floor, capacity := row.shortFloor, row.shortCapacity
+	if cursor >= firstLong {
+		floor, capacity = row.longFloor, row.longCapacity
+	}
+	if cursor < floor || cursor-floor > capacity {
+		return 0
+	}
+	return cursor - floor
+}
+
+func (c *capture) locks() []Lock {
+	var locks []Lock
+	for _, name := range c.t.layout.lockNames() {
+		lock := Lock{Name: name}
+		c.each("lock."+name+".held", func(_ int, v uint64) { lock.Held = lock.Held || v != 0 })
+		c.each("lock."+name+".turns", func(_ int, v uint64) { lock.Taken += v })
+		c.each("lock."+name+".contentions", func(_ int, v uint64) { lock.Contentions += v })
+		locks = append(locks, lock)
+	}
+	cache := Lock{Name: "caches"}
+	for _, image := range c.caches {
+		n := func(name string) uint64 {
+			v, _ := number(image.bytes, c.t.layout.constant(name), 4)
+			return v
+		}
+		cache.Held = cache.Held || n("cache.held") != 0
+		cache.Taken += n("cache.turns")
+		cache.Contentions += n("cache.contentions")
+	}
+	return append(locks, cache)
+}
+
+// derive works out the figures that no cell holds.
+func (c *capture) derive(s *Snapshot) map[string]uint64 {
+	d := map[string]uint64{"helper": 0}
+	for _, k := range s.Classes {
+		d["allocations"] += k.Allocations
+		d["live_objects"] += k.Live
+		d["live"] += k.Live * k.Size
+		d["rounding_most"] += k.Live * (k.Size - k.Smaller - 1)
+		d["cached"] += k.Cached * k.Size
+		d["cached_objects"] += k.Cached
+		d["depot"] += k.Depot * k.Size
+		d["slab_bytes"] += k.Slabs * k.SlabBytes
+		if k.Small {
+			held := (k.Live + k.Cached + k.Depot) * k.Size
+			d["slab_free"] += k.Slabs*k.SlabBytes - min(k.Slabs*k.SlabBytes, held)
+		}
+	}
+	large, requested := c.total("pages.large"), c.total("pages.large_requested")
+	allocations, frees := c.total("pages.large_allocations"), c.total("pages.large_frees")
+	d["large_blocks"] = allocations - min(allocations, frees)
+	d["rounding_expected"] = d["rounding_most"]/2 + large - min(large, requested)
+	d["rounding_most"] += large - min(large, requested)
+	d["allocations"] += allocations
+	d["live_objects"] += d["large_blocks"]
+	d["live"] += large
+	d["frees"] = d["allocations"] - min(d["allocations"], d["live_objects"])
+	d["released"] = c.total("pages.released") + c.total("central.released")
+	d["caches"] = uint64(len(s.Caches))
+	for _, cache := range s.Caches {
+		d["cache_capacity"] += cache.Room
+	}
+	if v, _ := c.first("upkeep.helper"); v == c.t.layout.constant("upkeep.helper_runs") {
+		d["helper"] = 1
+	}
+	for _, lock := range s.Locks {
+		if layer, ok := layerOfLock[lock.Name]; ok {
+			d["contentions_"+layer] += lock.Contentions
+		}
+	}
+	return d
+}
+
+// layerOfLock tells which lock's contentions are of which layer, where no cell adds them up.
+var layerOfLock = map[string]string{
+	"caches": "front", "create": "front", "shared": "front",
+	"depot": "depot", "depot_empties": "depot",
+	"central": "central", "central_medium": "central",
+}

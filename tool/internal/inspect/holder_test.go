@@ -1,0 +1,121 @@
+package inspect
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// library is the built libgranary.so.
+func library(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("GRANARY_LIB")
+	if path == "" {
+		path = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%s is not built: run make", path)
+	}
+	return path
+}
+
+var compileOnce sync.Once
+
+// holder compiles testdata/holder.c, once for all tests.
+func holder(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(os.TempDir(), "granary-inspect-holder-"+strconv.Itoa(os.Getpid()))
+	compileOnce.Do(func() {
+		if out, err := exec.Command("cc", "-O1", "-fno-builtin", "-pthread", "-o", path, "testdata/holder.c").CombinedOutput(); err != nil {
+			t.Fatalf("cc: %v\n%s", err, out)
+		}
+	})
+	return path
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.Remove(filepath.Join(os.TempDir(), "granary-inspect-holder-"+strconv.Itoa(os.Getpid())))
+	os.Exit(code)
+}
+
+// A held is a running holder and what it said of its heap.
+type held struct {
+	cmd  *exec.Cmd
+	said map[string]uint64
+}
+
+func (h *held) pid() int { return h.cmd.Process.Pid }
+
+var figure = regexp.MustCompile(`<granary name="([a-z_]+)" unit="[a-z]+" value="([0-9]+)"/>`)
+
+// hold starts the holder under the library with options, and waits until its heap stands.
+func hold(t *testing.T, mode, options string) *held {
+	t.Helper()
+	cmd := exec.Command(holder(t), mode)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library(t), "GRANARY_CONF="+options)
+	return start(t, cmd)
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *held {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	h := &held{cmd, map[string]uint64{}}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "ready" {
+		if m := figure.FindStringSubmatch(lines.Text()); m != nil {
+			h.said[m[1]], _ = strconv.ParseUint(m[2], 10, 64)
+		}
+	}
+	if len(h.said) == 0 {
+		t.Fatal("the holder said nothing of its heap")
+	}
+	return h
+}
+
+// waitForState waits until the process is in a state of /proc/PID/stat.
+func waitForState(t *testing.T, pid int, state string) {
+	t.Helper()
+	for range 1000 {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err == nil && strings.HasPrefix(string(text)[strings.LastIndexByte(string(text), ')')+1:], " "+state) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("process %d did not reach state %s", pid, state)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

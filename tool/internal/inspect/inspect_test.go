@@ -1,0 +1,151 @@
+package inspect
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// quiet keeps the heap as it is while it is looked at.
+const quiet = "dirty_decay_ms:-1,background_thread:false"
+
+func mustOpen(t *testing.T, pid int) *Target {
+	t.Helper()
+	target, err := Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { target.Close() })
+	return target
+}
+
+func mustSnapshot(t *testing.T, target *Target) *Snapshot {
+	t.Helper()
+	s, err := target.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// agree compares every figure with what the process said of itself.
+func agree(t *testing.T, s *Snapshot, said map[string]uint64) {
+	t.Helper()
+	if len(s.Metrics) != len(said) {
+		t.Errorf("%d figures were read, the process told %d", len(s.Metrics), len(said))
+	}
+	for _, m := range s.Metrics {
+		if want, ok := said[m.Name]; !ok || m.Value != want {
+			t.Errorf("%s is %d, the process says %d", m.Name, m.Value, want)
+		}
+	}
+}
+
+func TestEveryFigureIsWhatTheProcessSays(t *testing.T) {
+	h := hold(t, "stop", quiet)
+	waitForState(t, h.pid(), "T")
+	s := mustSnapshot(t, mustOpen(t, h.pid()))
+	agree(t, s, h.said)
+	if !s.Consistent || s.Bound != 0 {
+		t.Errorf("a stopped process is read as inconsistent by %d bytes", s.Bound)
+	}
+	live, _ := s.Value("live")
+	if live < 10<<20 {
+		t.Errorf("live is %d: the holder holds more", live)
+	}
+}
+
+func TestClassesAddUpToTheFigures(t *testing.T) {
+	h := hold(t, "wait", quiet)
+	s := mustSnapshot(t, mustOpen(t, h.pid()))
+	var live, allocations, frees uint64
+	for _, c := range s.Classes {
+		live += c.LiveBytes()
+		allocations += c.Allocations
+		frees += c.Frees
+		if c.Allocations-c.Frees != c.Live {
+			t.Errorf("class %d: %d allocations less %d frees are not %d objects", c.Size, c.Allocations, c.Frees, c.Live)
+		}
+	}
+	want := func(name string, got uint64) {
+		if v, ok := s.Value(name); !ok || v != got {
+			t.Errorf("%s is %d, the classes add up to %d", name, v, got)
+		}
+	}
+	large, _ := s.Value("large")
+	blocks, _ := s.Value("large_allocations")
+	freed, _ := s.Value("large_frees")
+	want("live", live+large)
+	want("allocations", allocations+blocks)
+	want("frees", frees+freed)
+}
+
+func TestOptionsAreThoseOfTheProcess(t *testing.T) {
+	h := hold(t, "wait", "dirty_decay_ms:4321")
+	for _, o := range mustSnapshot(t, mustOpen(t, h.pid())).Options {
+		if o.Name == "dirty_decay_ms" {
+			if o.Value != 4321 || !o.AtRunTime || o.Lowest != -1 {
+				t.Errorf("dirty_decay_ms is read as %+v", o)
+			}
+			return
+		}
+	}
+	t.Error("the options lack dirty_decay_ms")
+}
+
+func TestAForkedChildIsRead(t *testing.T) {
+	h := hold(t, "fork", quiet)
+	children, err := exec.Command("pgrep", "-P", itoa(h.pid())).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := atoi(t, strings.TrimSpace(string(children)))
+	agree(t, mustSnapshot(t, mustOpen(t, child)), h.said)
+}
+
+func TestRefusalsSayWhy(t *testing.T) {
+	other := exec.Command("sleep", "60")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Process.Kill(); other.Wait() })
+	_, err := Open(other.Process.Pid)
+	var e *Error
+	if !errors.Is(err, ErrNotGranary) || !errors.As(err, &e) || e.Allocator != "the C library's malloc" {
+		t.Errorf("a process with the C library's malloc: %v", err)
+	}
+	if _, err := Open(1 << 30); !errors.Is(err, ErrGone) {
+		t.Errorf("no process: %v", err)
+	}
+}
+
+func TestAProcessThatDiesIsGone(t *testing.T) {
+	h := hold(t, "wait", quiet)
+	target := mustOpen(t, h.pid())
+	syscall.Kill(h.pid(), syscall.SIGKILL)
+	h.cmd.Wait()
+	if _, err := target.Snapshot(); !errors.Is(err, ErrGone) {
+		t.Errorf("after its death: %v", err)
+	}
+}
+
+func TestAStormIsReadInATightLoop(t *testing.T) {
+	h := hold(t, "storm", "")
+	target := mustOpen(t, h.pid())
+	var last uint64
+	for range 300 {
+		s := mustSnapshot(t, target)
+		allocations, _ := s.Value("allocations")
+		if allocations < last {
+			t.Fatalf("allocations fell from %d to %d", last, allocations)
+		}
+		last = allocations
+		live, _ := s.Value("live")
+		used, _ := s.Value("used_spans")
+		if live > used+s.Bound+(64<<20) {
+			t.Fatalf("live %d is far above the spans' %d", live, used)
+		}
+	}
+}

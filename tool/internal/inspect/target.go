@@ -1,0 +1,147 @@
+package inspect
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"granary/tool/internal/procfs"
+)
+
+// A Target is a process or a core file whose heap can be read. It is not safe for use by several
+// goroutines at once.
+type Target struct {
+	// PID is the process; 0 for a core file.
+	PID int
+	// Library is the file that holds the library: libgranary.so, or the program it is linked into.
+	Library string
+	// Version is the library's.
+	Version string
+
+	memory memory
+	layout *layout
+	mark   mark
+}
+
+// Open prepares to read process pid. It fails with ErrNotGranary, ErrNoRights, ErrGone, ErrVersion or
+// ErrDamaged.
+func Open(pid int) (*Target, error) {
+	return openProcess(procfs.Live(), pid)
+}
+
+func openProcess(fs procfs.FS, pid int) (*Target, error) {
+	maps, err := fs.Maps(pid)
+	if err != nil {
+		return nil, explainMaps(fs, pid, err)
+	}
+	if len(maps) == 0 {
+		return nil, failure(ErrGone, "process %d has ended or is a kernel thread: `granary ps` lists those that run", pid)
+	}
+	t, err := open(process{pid}, imagesOf(maps))
+	if errors.Is(err, ErrNotGranary) {
+		return nil, notGranary(pid, maps)
+	}
+	if t != nil {
+		t.PID = pid
+	}
+	return t, err
+}
+
+// Close gives back what the target holds: the file of a core.
+func (t *Target) Close() error { return t.memory.close() }
+
+// imagesOf are the files that are mapped from their beginning.
+func imagesOf(maps []procfs.Mapping) (images []image) {
+	for _, m := range maps {
+		if m.Offset == 0 && strings.HasPrefix(m.Path, "/") && strings.HasPrefix(m.Perms, "r") {
+			images = append(images, image{m.Start, strings.TrimSuffix(m.Path, " (deleted)")})
+		}
+	}
+	return images
+}
+
+// open finds the library. Where there are two (a program linked to it that is also run with it
+// preloaded), the one that serves malloc is the one with more memory.
+func open(m memory, images []image) (*Target, error) {
+	marks, err := findMarks(m, images)
+	if err != nil {
+		return nil, err
+	}
+	var best *Target
+	var most uint64
+	err = failure(ErrNotGranary, "no file of the process holds Granary")
+	for _, mark := range marks {
+		t, openErr := openMark(m, mark)
+		if openErr != nil {
+			err = openErr
+			continue
+		}
+		mapped, openErr := t.figure("pages.mapped")
+		if openErr == nil && (best == nil || mapped > most) {
+			best, most = t, mapped
+		}
+	}
+	if best != nil {
+		return best, nil
+	}
+	return nil, err
+}
+
+func openMark(m memory, mark mark) (*Target, error) {
+	if mark.version != noteVersion {
+		return nil, failure(ErrVersion, "the library in the process is marked in version %d, this command knows version %d: use the granary command that came with the library", mark.version, noteVersion)
+	}
+	layout, err := readLayout(m, mark.descriptor)
+	if err != nil {
+		return nil, err
+	}
+	return &Target{Library: mark.image.path, Version: layout.library, memory: m, layout: layout, mark: mark}, nil
+}
+
+// figure reads one cell of one number.
+func (t *Target) figure(name string) (uint64, error) {
+	c := t.layout.cell(name)
+	b, err := readAt(t.memory, t.mark.bases[c.base]+c.offset, int(c.width))
+	if err != nil {
+		return 0, err
+	}
+	v, _ := number(b, 0, c.width)
+	return v, nil
+}
+
+func explainMaps(fs procfs.FS, pid int, err error) error {
+	if _, statErr := fs.Stat(pid); statErr != nil {
+		return gone(pid)
+	}
+	return noRights(pid)
+}
+
+// libraries are parts of file names that tell an allocator.
+var libraries = []struct{ part, name string }{
+	{"libjemalloc", "jemalloc"},
+	{"libtcmalloc", "TCMalloc"},
+	{"libmimalloc", "mimalloc"},
+	{"libsnmalloc", "snmalloc"},
+	{"librpmalloc", "rpmalloc"},
+	{"libhardened_malloc", "hardened_malloc"},
+	{"libtbbmalloc", "tbbmalloc"},
+	{"ld-musl", "musl's malloc"},
+	{"libc.so", "the C library's malloc"},
+	{"libc-2", "the C library's malloc"},
+}
+
+func notGranary(pid int, maps []procfs.Mapping) error {
+	name := "an allocator that is linked into it"
+search:
+	for _, l := range libraries {
+		for _, m := range maps {
+			if strings.Contains(filepath.Base(m.Path), l.part) {
+				name = l.name
+				break search
+			}
+		}
+	}
+	err := failure(ErrNotGranary, "process %d does not run Granary but %s: start it with `granary run -- COMMAND`", pid, name)
+	err.(*Error).Allocator = name
+	return err
+}
