@@ -27,6 +27,7 @@ type Stat struct {
 	MinorFaults uint64
 	MajorFaults uint64
 	Threads     int
+	StartTicks  uint64 // when it started, in ticks since boot: tells it from an earlier one of the same PID
 	// ReapedSeconds is the CPU time of children that ended and were waited for.
 	ReapedSeconds float64
 }
@@ -75,8 +76,8 @@ func (fs FS) Stat(pid int) (Stat, error) {
 		return Stat{}, fmt.Errorf("stat of process %d has no program name", pid)
 	}
 	fields := strings.Fields(text[end+1:])
-	if len(fields) < 18 {
-		return Stat{}, fmt.Errorf("stat of process %d has %d fields after the name, expected 18 or more", pid, len(fields))
+	if len(fields) < 20 {
+		return Stat{}, fmt.Errorf("stat of process %d has %d fields after the name, expected 20 or more", pid, len(fields))
 	}
 	n := func(i int) uint64 { v, _ := strconv.ParseUint(fields[i], 10, 64); return v }
 	return Stat{
@@ -86,6 +87,7 @@ func (fs FS) Stat(pid int) (Stat, error) {
 		UserSeconds: float64(n(11)) / ticksPerSecond,
 		SysSeconds:  float64(n(12)) / ticksPerSecond,
 		Threads:     int(n(17)),
+		StartTicks:  n(19),
 
 		ReapedSeconds: float64(n(13)+n(14)) / ticksPerSecond,
 	}, nil

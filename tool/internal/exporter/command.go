@@ -1,0 +1,140 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"regexp"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/procfs"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/pflag"
+)
+
+// DefaultListen is the loopback address that is served unless the user names another.
+const DefaultListen = "127.0.0.1:9778"
+
+// Row is the command `granary exporter`.
+var Row = cli.Command{
+	Name: "exporter", Usage: "[options]",
+	Summary: "serve the figures of Granary processes to Prometheus",
+	About: `Every process that runs Granary and that it may read is looked at when Prometheus asks: nothing
+runs in the process, and one that dies meanwhile is left out. Names come from the library's own table,
+in base units. To read processes of other users it needs CAP_SYS_PTRACE. integrations/ holds a systemd
+unit, Kubernetes examples, alert rules and a Grafana dashboard.`,
+	Examples: []cli.Example{
+		{Line: "exporter", Does: "serve http://" + DefaultListen + "/metrics"},
+		{Line: "exporter --listen 0.0.0.0:9778 --command '^(redis|mariadbd)'", Does: "to other machines, only some programs"},
+		{Line: "exporter --once > /var/lib/node_exporter/granary.prom", Does: "for node_exporter's textfile collector"},
+	},
+	Setup: setup,
+}
+
+type options struct {
+	Config
+	listen, command string
+	once            bool
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	var o options
+	fs.StringVar(&o.listen, "listen", DefaultListen, "`address` and port to serve")
+	fs.IntSliceVar(&o.PIDs, "pid", nil, "only these `PIDs` (default: every process that runs Granary)")
+	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
+	fs.BoolVar(&o.Classes, "classes", false, "also the figures of each size class (400 series a process)")
+	fs.IntVar(&o.MaxProcesses, "max-processes", 500, "read at most this `number` of processes; the rest is counted")
+	fs.DurationVar(&o.Timeout, "timeout", 5*time.Second, "begin no further process after this `time`")
+	fs.BoolVar(&o.once, "once", false, "print the metrics once, and end")
+	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
+		return o.run(ctx, env)
+	})
+}
+
+func (o options) run(ctx context.Context, env cli.Env) error {
+	if o.MaxProcesses < 1 || o.Timeout <= 0 {
+		return cli.Usagef("--max-processes and --timeout must be above zero")
+	}
+	if o.command != "" {
+		var err error
+		if o.Commands, err = regexp.Compile(o.command); err != nil {
+			return cli.Usagef("--command: %w", err)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(New(o.Config, procfs.Live(), Snapshot, time.Now)); err != nil {
+		return fmt.Errorf("set up the metrics: %w", err)
+	}
+	if o.once {
+		return once(env, registry)
+	}
+	return serve(ctx, env, o.listen, registry)
+}
+
+// Snapshot reads a process once.
+func Snapshot(pid int) (*inspect.Snapshot, error) {
+	target, err := inspect.Open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	return target.Snapshot()
+}
+
+// once prints what can be read; errors of single processes are counted in the metrics themselves.
+func once(env cli.Env, registry prometheus.Gatherer) error {
+	families, err := registry.Gather()
+	if err != nil {
+		return fmt.Errorf("read the processes: %w", err)
+	}
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(env.Stdout, family); err != nil {
+			return fmt.Errorf("print the metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// Handler serves the metrics, and says what it is on every other path.
+func Handler(registry prometheus.Gatherer, logger *log.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: logger, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4,
+	}))
+	mux.HandleFunc("GET /healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintln(w, `<title>granary exporter</title><p><a href="/metrics">metrics</a> of the processes that run Granary`)
+	})
+	return mux
+}
+
+func serve(ctx context.Context, env cli.Env, address string, registry prometheus.Gatherer) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w; name a free address with --listen", address, err)
+	}
+	logger := log.New(env.Stderr, "granary exporter: ", 0)
+	logger.Printf("serving http://%s/metrics", listener.Addr())
+	server := &http.Server{Handler: Handler(registry, logger), ReadHeaderTimeout: 5 * time.Second, ErrorLog: logger}
+	stopped := context.AfterFunc(ctx, func() {
+		last, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if err := server.Shutdown(last); err != nil {
+			logger.Printf("stop: %v", err)
+		}
+	})
+	defer stopped()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", address, err)
+	}
+	return nil
+}

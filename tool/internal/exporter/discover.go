@@ -1,0 +1,70 @@
+package exporter
+
+import (
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/procfs"
+)
+
+// recheck is how often a process that ran another allocator is looked at again: it may have called
+// exec, or loaded one.
+const recheck = 30 * time.Second
+
+// A Discovery finds the processes that run Granary and remembers which do not, so that a scrape looks
+// only at new ones.
+type Discovery struct {
+	proc procfs.FS
+	now  func() time.Time
+	seen map[int]verdict
+}
+
+type verdict struct {
+	started uint64 // ticks since boot: tells a process from an earlier one of the same PID
+	at      time.Time
+	ours    bool
+}
+
+// NewDiscovery looks at the processes of proc.
+func NewDiscovery(proc procfs.FS, now func() time.Time) *Discovery {
+	return &Discovery{proc: proc, now: now, seen: map[int]verdict{}}
+}
+
+// PIDs are the processes that run Granary and may be read, ascending, at most limit; more says how
+// many were left out.
+func (d *Discovery) PIDs(limit int) (pids []int, more int, err error) {
+	all, err := d.proc.PIDs()
+	if err != nil {
+		return nil, 0, err
+	}
+	next := make(map[int]verdict, len(all))
+	for _, pid := range all {
+		v, ok := d.verdict(pid)
+		if !ok {
+			continue
+		}
+		next[pid] = v
+		switch {
+		case !v.ours:
+		case len(pids) < limit:
+			pids = append(pids, pid)
+		default:
+			more++
+		}
+	}
+	d.seen = next
+	return pids, more, nil
+}
+
+func (d *Discovery) verdict(pid int) (verdict, bool) {
+	st, err := d.proc.Stat(pid)
+	if err != nil {
+		return verdict{}, false
+	}
+	now := d.now()
+	if v, ok := d.seen[pid]; ok && v.started == st.StartTicks && (v.ours || now.Sub(v.at) < recheck) {
+		return v, true
+	}
+	running, err := allocators.Of(d.proc, pid)
+	return verdict{started: st.StartTicks, at: now, ours: err == nil && running.Name == allocators.Ours}, true
+}
