@@ -11,6 +11,7 @@ import (
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/doctor"
+	"granary/tool/internal/exporter"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
 
@@ -31,6 +32,7 @@ func commands() []cli.Command {
 		{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Group: groupRun, Takes: cli.Programs, Run: preload.Command, Exits: runExits},
 		in(groupLook, ps.Row),
 		in(groupLook, doctor.Row),
+		in(groupLook, exporter.Row),
 	}
 	for _, s := range services.All {
 		row := s.Command()

@@ -102,6 +102,9 @@ func (fs FS) missingRight(pid int) string {
 	if scope := fs.Sysctl("kernel/yama/ptrace_scope"); scope != "" && scope != "0" {
 		return fmt.Sprintf("kernel.yama.ptrace_scope is %s; run this as root, give the command CAP_SYS_PTRACE, or `sysctl kernel.yama.ptrace_scope=0`", scope)
 	}
+	if os.Geteuid() == 0 {
+		return "it has rights that even this root lacks: it is outside this container, or CAP_SYS_PTRACE is withheld; run this on the host, or in a container with that capability"
+	}
 	return "it has more rights than you have, or made itself not dumpable; run this as root, or give the command CAP_SYS_PTRACE"
 }
 

@@ -83,7 +83,7 @@ func finish(env cli.Env, list List, named bool, err error) error {
 		return err
 	}
 	if !named {
-		fmt.Fprintf(env.Stderr, "granary: %d that you may not read left out; run this as root to see all\n", len(list.Unreadable))
+		fmt.Fprintf(env.Stderr, "granary: left out %d that may not be read; for example, %s\n", len(list.Unreadable), list.Unreadable[0].Reason)
 		return nil
 	}
 	var reasons []string

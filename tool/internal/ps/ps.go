@@ -71,7 +71,7 @@ func Read(ctx context.Context, proc procfs.FS, pids []int) (List, error) {
 	if err := ctx.Err(); err != nil {
 		return List{}, fmt.Errorf("interrupted: %w", err)
 	}
-	var out List
+	out := List{Processes: []Process{}, Unreadable: []Unreadable{}}
 	for i, a := range answers {
 		switch {
 		case a.err == nil:

@@ -1,0 +1,217 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/procfs"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func snapshot() *inspect.Snapshot {
+	return &inspect.Snapshot{Version: "0.1.0", Consistent: true,
+		Metrics: []inspect.Metric{
+			{Name: "allocations", Kind: "counter", Unit: "count", Help: "allocations so far", Value: 123456},
+			{Name: "live", Kind: "gauge", Unit: "bytes", Help: "bytes of all objects the program holds", Value: 1 << 30},
+			{Name: "release_time", Kind: "counter", Unit: "nanoseconds", Help: "time these calls took", Value: 2_500_000_000},
+		},
+		Classes: []inspect.Class{{Size: 48, Small: true, Allocations: 10, Frees: 4, Live: 6, Slabs: 1, SlabBytes: 65536, CleanBytes: 61440}},
+	}
+}
+
+// fake is a /proc of two processes and a reader for them.
+func fake(t *testing.T, comms map[string]string) procfs.FS {
+	t.Helper()
+	root := t.TempDir()
+	for pid, comm := range comms {
+		dir := filepath.Join(root, pid)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"comm": comm + "\n", "status": "Name:\t" + comm + "\nVmRSS:\t    2048 kB\nVmHWM:\t    4096 kB\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return procfs.FS{Root: root}
+}
+
+func text(t *testing.T, c *Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := once(cli.Env{Stdout: &out}, registry); err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`(?m)^(granary_exporter_scrape_duration_seconds) .*$`).ReplaceAllString(out.String(), "$1 0")
+}
+
+func config(pids ...int) Config {
+	return Config{PIDs: pids, Classes: true, MaxProcesses: 10, Timeout: time.Minute}
+}
+
+func TestMetricsHaveTheNamesOfTheTableInBaseUnits(t *testing.T) {
+	proc := fake(t, map[string]string{"7": "redis-server", "8": `odd "name"`})
+	got := text(t, New(config(7, 8), proc, func(int) (*inspect.Snapshot, error) { return snapshot(), nil }, time.Now))
+	golden.Check(t, "testdata/metrics.golden", []byte(got))
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	check := exec.Command(promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(got)
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+func TestOneThatDiesCostsOnlyItself(t *testing.T) {
+	proc := fake(t, map[string]string{"7": "a", "8": "b", "9": "c"})
+	c := New(config(7, 8, 9, 10), proc, func(pid int) (*inspect.Snapshot, error) {
+		if pid == 8 {
+			return nil, errors.New("it died")
+		}
+		return snapshot(), nil
+	}, time.Now)
+	for round := 1; round <= 2; round++ {
+		got := text(t, c)
+		for want, times := range map[string]int{`pid="7"`: 10, `pid="9"`: 10, `pid="8"`: 0, `pid="10"`: 0, "granary_exporter_processes 2\n": 1} {
+			if n := strings.Count(got, want); n != times {
+				t.Errorf("%q stands there %d times, want %d:\n%s", want, n, times, got)
+			}
+		}
+		if want := map[int]string{1: "granary_exporter_read_errors_total 2\n", 2: "granary_exporter_read_errors_total 4\n"}[round]; !strings.Contains(got, want) {
+			t.Errorf("lacks %q", want)
+		}
+		c = &Collector{config: c.config, proc: c.proc, read: c.read, discover: c.discover, errors: c.errors}
+	}
+}
+
+func TestWorkIsBounded(t *testing.T) {
+	proc := fake(t, map[string]string{"7": "a", "8": "b", "9": "c", "10": "d"})
+	cfg := config(7, 8, 9, 10)
+	cfg.Timeout = time.Nanosecond
+	got := text(t, New(cfg, proc, func(int) (*inspect.Snapshot, error) {
+		t.Error("read after the time was up")
+		return snapshot(), nil
+	}, time.Now))
+	if !strings.Contains(got, "granary_exporter_processes_left_out 4\n") {
+		t.Error(got)
+	}
+}
+
+func TestOnlyCommandsThatMatch(t *testing.T) {
+	proc := fake(t, map[string]string{"7": "redis-server", "8": "python3"})
+	cfg := config(7, 8)
+	cfg.Commands = regexp.MustCompile("^redis")
+	got := text(t, New(cfg, proc, func(int) (*inspect.Snapshot, error) { return snapshot(), nil }, time.Now))
+	if strings.Contains(got, "python3") || !strings.Contains(got, "redis-server") || !strings.Contains(got, "granary_exporter_processes 1\n") {
+		t.Error(got)
+	}
+}
+
+// granary starts a process under the built library.
+func granary(t *testing.T) int {
+	t.Helper()
+	library, err := filepath.Abs("../../../build/lib/libgranary.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built")
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	for range 500 {
+		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
+			return cmd.Process.Pid
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("sleep did not come to rest")
+	return 0
+}
+
+func TestARealProcessIsFoundServedAndForgotten(t *testing.T) {
+	pid := granary(t)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	cfg := Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}
+	if err := registry.Register(New(cfg, procfs.Live(), Snapshot, time.Now)); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(Handler(registry, log.New(io.Discard, "", 0)))
+	defer server.Close()
+	scrape := func() string {
+		response, err := http.Get(server.URL + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%v, status %d", err, response.StatusCode)
+		}
+		return string(body)
+	}
+	label := regexp.MustCompile(`granary_live_bytes\{command="sleep",pid="` + strconv.Itoa(pid) + `"\} [1-9]`)
+	if got := scrape(); !label.MatchString(got) {
+		t.Errorf("%s is not in:\n%s", label, got)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 { // a zombie until the parent has seen it
+		if _, err := procfs.Live().Smaps(pid); err != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := scrape(); label.MatchString(got) {
+		t.Error("a dead process is still served")
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for args, want := range map[string]string{
+		"--command (": "--command: error parsing regexp", "--timeout 0s": "must be above zero", "extra": "one argument too many",
+		"--listen 256.0.0.1:1": "name a free address with --listen",
+	} {
+		var errs bytes.Buffer
+		code := cli.Main(context.Background(), cli.Env{Stdout: io.Discard, Stderr: &errs}, []cli.Command{Row}, append([]string{"exporter"}, strings.Fields(args)...))
+		if code == 0 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: code %d, said %q", args, code, errs.String())
+		}
+	}
+}
