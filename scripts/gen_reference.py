@@ -14,21 +14,37 @@ OPTIONS_TEXT = """# Options
 
 {notice}
 
-An option is set in the environment variable `GRANARY_CONF`, before the program starts, or by
-`granary_set_options` of `granary/granary.h` while it runs:
-
 ```
 GRANARY_CONF=dirty_decay_ms:5000,abort_conf:true granary run -- redis-server
 ```
 
 Rows are `name:value`, separated by commas. A truth is `true` or `false`, or `1` or `0`. A row that is
-wrong is named on stderr and changes nothing; the other rows still count. Setuid programs do not read
-the variable.
+wrong is named on stderr, with the nearest name or the values allowed, and changes nothing; the other
+rows still count. `confirm_conf:true` prints every option, its value and where that came from.
 
 {table}
 
 *At run time* says whether a change by `granary_set_options` has an effect once the program runs.
 What to set when stands in [tune](../guides/tune.md).
+
+## Where options are read from
+
+Each source overrides those above it; setuid programs do not read the environment.
+
+{sources}
+
+The program's symbols are variables, `const char* granary_conf = "zero:true";`, with Granary's names in
+`granary_conf` and jemalloc's in `malloc_conf`, `je_malloc_conf` and `_rjem_malloc_conf`; a program that
+the library is preloaded into must export them (`cc -rdynamic`). The file holds
+rows on lines of their own; a line that begins with `#` is a comment.
+
+## jemalloc's names
+
+`MALLOC_CONF` and `malloc_conf` take jemalloc's names. An *effective* one sets the option of ours that
+is named; an *accepted* one is checked and reported by `mallctl("opt.<name>")`, and nothing depends on
+it; of an *ignored* one any value is passed over.
+
+{jemalloc}
 """
 
 COUNTERS_TEXT = """# Counters
@@ -80,17 +96,36 @@ def table(head, rows):
                      for line in lines)
 
 
-def option_row(fields):
+def option_row(fields, words):
     name, kind, default, lowest, highest, at_run_time, meaning = fields
     values = "true, false" if kind == "bool" else f"{lowest} to {highest}"
+    if name in words:
+        values, default = ", ".join(words[name].values()), words[name][default]
     return [f"`{name}`", values, default, "yes" if at_run_time == "true" else "no", meaning]
 
 
+def jemalloc_row(fields):
+    name, fate, kind, _, words, target = fields
+    values = {"Bool": "true, false", "Choice": words.replace("\\0", ", "), "Text": "a text", "ConfOnly": "any",
+              "Lg": "a logarithm", "Ssize": "-1 or more"}.get(kind, "0 or more")
+    effect = f"{fate.lower()}: `{target}`" if target != "none" else fate.lower()
+    return [f"`{name}`", "any" if fate == "Ignored" else values, effect]
+
+
 def options_page():
-    rows = rows_of(ROOT / "core/src/config/options.def", "OPTION", 7)
+    config = ROOT / "core/src/config"
+    words = {}
+    for option, word, value in rows_of(config / "words.def", "WORD", 3):
+        words.setdefault(option, {})[value] = word
+    rows = rows_of(config / "options.def", "OPTION", 7)
     head = ["option", "values", "default", "at run time", "meaning"]
-    return OPTIONS_TEXT.format(notice=notice("core/src/config/options.def"),
-                               table=table(head, [option_row(row) for row in rows]))
+    jemalloc = rows_of(config / "jemalloc_options.def", "JEMALLOC_OPTION", 6)
+    sources = rows_of(config / "sources.def", "SOURCE", 2)[1:-1]
+    return OPTIONS_TEXT.format(
+        notice=notice("core/src/config/*.def"),
+        table=table(head, [option_row(row, words) for row in rows]),
+        sources="\n".join(f"{i}. {name}" for i, (_, name) in enumerate(sources, 1)),
+        jemalloc=table(["name", "values", "what becomes of it"], [jemalloc_row(row) for row in jemalloc]))
 
 
 def counters_page():

@@ -1,37 +1,74 @@
-// The options, as fields; what each means stands in options.def. Read from the environment variable
-// GRANARY_CONF ("name:value,name:value") before the first allocation.
+// The options, as fields; what each means stands in options.def. They are read from several sources
+// (sources.def) before the first allocation, by entry/settings.cc; jemalloc's names of them stand
+// in jemalloc_options.def.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "config/text.h"
+
 namespace granary {
 
+enum class Source : uint8_t {
+#define SOURCE(id, name) id,
+#include "config/sources.def"
+#undef SOURCE
+};
+
+const char* NameOf(Source source) noexcept;
+
+// In characters, not pointers: a table of pointers would cost every process a page.
 struct OptionInfo {
-  const char* name;
-  const char* type;
+  char name[24];
+  char type[8];
   int64_t default_value;
   int64_t lowest;
   int64_t highest;
   bool at_run_time;
-  const char* meaning;
 };
+
+enum class OptionId : uint8_t {
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) name,
+#include "config/options.def"
+#undef OPTION
+  kCount
+};
+inline constexpr size_t kOptionCount = static_cast<size_t>(OptionId::kCount);
+extern const OptionInfo kOptions[kOptionCount];
 
 struct Options {
 #define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
   type name = default_value;
 #include "config/options.def"
 #undef OPTION
+  Source source[kOptionCount] = {};  // of each row's value
 
-  // Reads the environment once; a wrong row is named on stderr and left at its default.
-  void Load() noexcept;
-  // Applies "name:value,..."; false if a row was wrong. While the program runs, rows of options
-  // that cannot change any more are wrong.
-  bool Apply(const char* text, bool running = false) noexcept;
+  // Applies "name:value,..."; false if a row was wrong, which is then named on stderr. While the
+  // program runs, rows of options that cannot change any more are wrong.
+  bool Apply(Piece text, Source from) noexcept;
+  bool Apply(const char* text, Source from) noexcept {
+    return Apply({text, __builtin_strlen(text)}, from);
+  }
+
+  int64_t Get(size_t row) const noexcept;
+  // `value` is within the row's bounds.
+  void Set(size_t row, int64_t value, Source from) noexcept;
+
+  // How long memory lies unused before it goes back, in milliseconds; negative for never.
+  int64_t DecayMillis() const {
+    return dirty_decay_ms < 0 || muzzy_decay_ms < 0 ? dirty_decay_ms
+                                                    : dirty_decay_ms + muzzy_decay_ms;
+  }
+  bool Fills() const { return zero || junk != 0; }
+  bool Caches() const { return cache && !Fills(); }
 };
 
 extern Options options __attribute__((visibility("hidden")));
-extern const OptionInfo kOptions[];
-extern const size_t kOptionCount;
+
+// A row's value read from text: a word, a truth or a number within the bounds.
+bool ParseValue(size_t row, Piece text, int64_t* value) noexcept;
+// The word for a value of the row; nullptr if it has none.
+const char* WordOf(size_t row, int64_t value) noexcept;
 
 }  // namespace granary

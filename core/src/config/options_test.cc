@@ -2,49 +2,91 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "base/fake_die.h"
+#include "config/report.h"
 
 namespace granary {
 namespace {
 
+constexpr const char* kMeanings[] = {
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) meaning,
+#include "config/options.def"
+#undef OPTION
+};
+
 class OptionsTest : public testing::Test {
  protected:
   void SetUp() override { Warnings().clear(); }
-  void TearDown() override { unsetenv("GRANARY_CONF"); }
+  bool Apply(const std::string& text) {
+    return options_.Apply(text.c_str(), Source::kGranaryVariable);
+  }
 
   Options options_;
 };
 
 bool Same(const Options& a, const Options& b) {
   bool same = true;
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
-  same &= a.name == b.name;
-#include "config/options.def"
-#undef OPTION
+  for (size_t row = 0; row < kOptionCount; ++row) same &= a.Get(row) == b.Get(row);
   return same;
+}
+
+size_t RowOf(const char* name) {
+  size_t row = 0;
+  while (row < kOptionCount && std::string(kOptions[row].name) != name) ++row;
+  return row;
 }
 
 TEST_F(OptionsTest, RowsAreWithinTheirBoundsAndExplained) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     EXPECT_LE(kOptions[i].lowest, kOptions[i].default_value) << kOptions[i].name;
     EXPECT_GE(kOptions[i].highest, kOptions[i].default_value) << kOptions[i].name;
-    EXPECT_GT(std::string(kOptions[i].meaning).size(), 10u) << kOptions[i].name;
+    EXPECT_GT(std::string(kMeanings[i]).size(), 10u) << kOptions[i].name;
+    EXPECT_LT(std::string(kOptions[i].name).size(), sizeof(OptionInfo::name)) << kOptions[i].name;
+    EXPECT_EQ(options_.Get(i), kOptions[i].default_value) << kOptions[i].name;
+    EXPECT_EQ(options_.source[i], Source::kDefault) << kOptions[i].name;
   }
 }
 
 TEST_F(OptionsTest, AppliesSeveralRows) {
-  EXPECT_TRUE(options_.Apply("dirty_decay_ms:250,background_thread:false,abort_conf:1"));
+  EXPECT_TRUE(Apply("dirty_decay_ms:250,background_thread:false,abort_conf:1"));
   EXPECT_EQ(options_.dirty_decay_ms, 250);
   EXPECT_FALSE(options_.background_thread);
   EXPECT_TRUE(options_.abort_conf);
   EXPECT_EQ(Warnings(), "");
 }
 
+TEST_F(OptionsTest, TheLaterSourceWinsAndIsRemembered) {
+  EXPECT_TRUE(options_.Apply("dirty_decay_ms:1,cache:false", Source::kFile));
+  EXPECT_TRUE(options_.Apply("dirty_decay_ms:2", Source::kGranaryVariable));
+  EXPECT_EQ(options_.dirty_decay_ms, 2);
+  EXPECT_EQ(options_.source[RowOf("dirty_decay_ms")], Source::kGranaryVariable);
+  EXPECT_EQ(options_.source[RowOf("cache")], Source::kFile);
+  EXPECT_EQ(options_.source[RowOf("zero")], Source::kDefault);
+}
+
+TEST_F(OptionsTest, ReadsLinesAndComments) {
+  EXPECT_TRUE(
+      Apply("# a file\n  dirty_decay_ms : 9  \n\n#cache:false\ncheck_at_exit:false,zero:true\n"));
+  EXPECT_EQ(options_.dirty_decay_ms, 9);
+  EXPECT_TRUE(options_.cache);
+  EXPECT_FALSE(options_.check_at_exit);
+  EXPECT_TRUE(options_.zero);
+  EXPECT_EQ(Warnings(), "");
+}
+
+TEST_F(OptionsTest, TakesWords) {
+  EXPECT_TRUE(Apply("junk:free,zero_realloc:abort,huge_pages:never"));
+  EXPECT_EQ(options_.junk, 2);
+  EXPECT_EQ(options_.zero_realloc, 2);
+  EXPECT_EQ(options_.huge_pages, 2);
+  EXPECT_FALSE(Apply("junk:maybe"));
+  EXPECT_NE(Warnings().find("give false, alloc, free or true"), std::string::npos) << Warnings();
+}
+
 TEST_F(OptionsTest, FixedRowsStayWhileTheProgramRuns) {
-  EXPECT_FALSE(options_.Apply("dirty_decay_ms:20,abort_conf:true", true));
+  EXPECT_FALSE(options_.Apply("dirty_decay_ms:20,abort_conf:true", Source::kRunning));
   EXPECT_EQ(options_.dirty_decay_ms, 20);
   EXPECT_FALSE(options_.abort_conf);
   EXPECT_NE(Warnings().find("option abort_conf cannot change while the program runs"),
@@ -52,8 +94,8 @@ TEST_F(OptionsTest, FixedRowsStayWhileTheProgramRuns) {
 }
 
 TEST_F(OptionsTest, EmptyRowsMeanNothing) {
-  for (const char* text : {"", ",", ",,,", ",abort_conf:true,"}) {
-    EXPECT_TRUE(options_.Apply(text)) << text;
+  for (const char* text : {"", ",", ",,,", ",abort_conf:true,", "\n", " , "}) {
+    EXPECT_TRUE(Apply(text)) << text;
   }
   EXPECT_TRUE(options_.abort_conf);
 }
@@ -67,54 +109,65 @@ TEST_F(OptionsTest, TyposAreAnsweredWithTheNearestName) {
                     {"check_on_exit:true", "check_at_exit"}};
   for (const auto& row : rows) {
     Warnings().clear();
-    EXPECT_FALSE(options_.Apply(row.text));
+    EXPECT_FALSE(Apply(row.text));
     EXPECT_NE(Warnings().find("nearest is '" + std::string(row.nearest) + "'"), std::string::npos)
         << Warnings();
+    EXPECT_NE(Warnings().find("GRANARY_CONF"), std::string::npos) << Warnings();
   }
   EXPECT_TRUE(Same(options_, Options{}));
 }
 
 TEST_F(OptionsTest, BoundsHold) {
-  for (const char* text : {"dirty_decay_ms:-1", "dirty_decay_ms:0", "dirty_decay_ms:3600000"}) {
-    EXPECT_TRUE(options_.Apply(text)) << text;
+  for (const char* text : {"dirty_decay_ms:-1", "dirty_decay_ms:0", "dirty_decay_ms:3600000",
+                           "dirty_decay_ms:0x10", "dirty_decay_ms:010"}) {
+    EXPECT_TRUE(Apply(text)) << text;
   }
+  EXPECT_EQ(options_.dirty_decay_ms, 8);
   const Options before = options_;
-  for (const char* text : {"dirty_decay_ms:-2", "dirty_decay_ms:3600001", "dirty_decay_ms:",
-                           "dirty_decay_ms", "dirty_decay_ms:1x", "dirty_decay_ms:-",
-                           "dirty_decay_ms: 1", "dirty_decay_ms:99999999999999999999999999",
-                           "abort_conf:2", "abort_conf:-1", "abort_conf:yes"}) {
+  for (const char* text :
+       {"dirty_decay_ms:-2", "dirty_decay_ms:3600001", "dirty_decay_ms:", "dirty_decay_ms",
+        "dirty_decay_ms:1x", "dirty_decay_ms:-", "dirty_decay_ms:08", "dirty_decay_ms:0x",
+        "dirty_decay_ms:99999999999999999999999999", "abort_conf:2", "abort_conf:-1",
+        "abort_conf:yes"}) {
     Warnings().clear();
-    EXPECT_FALSE(options_.Apply(text)) << text;
+    EXPECT_FALSE(Apply(text)) << text;
     EXPECT_NE(Warnings().find("stays as it is"), std::string::npos) << text;
     EXPECT_TRUE(Same(options_, before)) << text;
   }
+  Apply("dirty_decay_ms:-2");
+  EXPECT_NE(Warnings().find("give -1 to 3600000"), std::string::npos) << Warnings();
 }
 
 TEST_F(OptionsTest, AWrongRowDoesNotStopTheOthers) {
-  EXPECT_FALSE(options_.Apply("nonsense,dirty_decay_ms:7,abort_conf:maybe,check_at_exit:false"));
+  EXPECT_FALSE(Apply("nonsense,dirty_decay_ms:7,abort_conf:maybe,check_at_exit:false"));
   EXPECT_EQ(options_.dirty_decay_ms, 7);
   EXPECT_FALSE(options_.check_at_exit);
   EXPECT_FALSE(options_.abort_conf);
 }
 
 TEST_F(OptionsTest, LongNamesAndValuesAreCutInTheWarning) {
-  EXPECT_FALSE(options_.Apply((std::string(5000, 'x') + ":1").c_str()));
-  EXPECT_FALSE(options_.Apply(("abort_conf:" + std::string(5000, 'y')).c_str()));
-  EXPECT_LT(Warnings().size(), 513u);
+  EXPECT_FALSE(Apply(std::string(5000, 'x') + ":1"));
+  EXPECT_FALSE(Apply("abort_conf:" + std::string(5000, 'y')));
+  EXPECT_LT(Warnings().size(), 641u);
 }
 
-TEST_F(OptionsTest, LoadsTheEnvironment) {
-  setenv("GRANARY_CONF", "dirty_decay_ms:5,wrong:1", 1);
-  options_.Load();
-  EXPECT_EQ(options_.dirty_decay_ms, 5);
-  EXPECT_NE(Warnings().find("no option 'wrong'"), std::string::npos);
+TEST_F(OptionsTest, TheDecayTimeIsTheSumOfItsParts) {
+  EXPECT_EQ(options_.DecayMillis(), 1000);
+  Apply("muzzy_decay_ms:500");
+  EXPECT_EQ(options_.DecayMillis(), 1500);
+  Apply("muzzy_decay_ms:-1");
+  EXPECT_EQ(options_.DecayMillis(), 1000);
+  Apply("dirty_decay_ms:-1,muzzy_decay_ms:500");
+  EXPECT_LT(options_.DecayMillis(), 0);
 }
 
-using OptionsDeathTest = OptionsTest;
-
-TEST_F(OptionsDeathTest, AbortConfEndsTheProgramOnAWrongRow) {
-  setenv("GRANARY_CONF", "abort_conf:true,wrong:1", 1);
-  EXPECT_DEATH(options_.Load(), "GRANARY_CONF is wrong");
+TEST_F(OptionsTest, TheReportNamesValuesAndSources) {
+  options_.Apply("junk:free", Source::kFile);
+  options_.Apply("zero:true", Source::kGranaryVariable);
+  ReportAll(options_);
+  EXPECT_NE(Warnings().find("granary: junk:free (/etc/granary.conf)\n"), std::string::npos);
+  EXPECT_NE(Warnings().find("granary: zero:true (GRANARY_CONF)\n"), std::string::npos);
+  EXPECT_NE(Warnings().find("granary: dirty_decay_ms:1000 (default)\n"), std::string::npos);
 }
 
 }  // namespace

@@ -3,19 +3,37 @@
 #include <errno.h>
 
 #include "arch/rseq.h"
+#include "base/writer.h"
 #include "entry/note.h"
 #include "entry/process.h"
+#include "entry/settings.h"
 
 namespace granary {
 
 constinit PageMap page_map{};
 constinit Heap heap;
 
+namespace {
+
+SizeClass LargestCached() {
+  if (!options.Caches() || options.cache_max < kClassSize[1]) return kNoClass;
+  SizeClass c = kNumClasses - 1;
+  while (kClassSize[c] > static_cast<size_t>(options.cache_max)) --c;
+  return c;
+}
+
+}  // namespace
+
+void Heap::ApplyOptions() noexcept {
+  front_.SetBudget(static_cast<size_t>(options.cache_bytes));
+  pages_.SetHuge(static_cast<PageHeap<Linux>::Huge>(options.huge_pages));
+}
+
 void Heap::Init() noexcept {
   {
     Locked hold(init_);
     if (ready_.load(std::memory_order_relaxed)) return;
-    options.Load();
+    LoadSettings();
     pages_.Bind(page_map, metadata_);
     central_.Bind(page_map, metadata_, pages_);
     depot_.Bind(metadata_, central_);
@@ -23,6 +41,8 @@ void Heap::Init() noexcept {
     pages_.Init();
     central_.Init();
     front_.Init();
+    front_.SetLargestCached(LargestCached());
+    ApplyOptions();
     ready_.store(true, std::memory_order_release);
   }
   OnFirstUse();
@@ -31,24 +51,37 @@ void Heap::Init() noexcept {
 void* Heap::AllocateClass(SizeClass c) noexcept {
   upkeep_.PollInMalloc();
   void* const p = front_.Allocate(c);
-  if (p == nullptr) errno = ENOMEM;
+  return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
+}
+
+// What options ask for that are rare; those that concern every object turn the caches off.
+void* Heap::Filled(void* p, size_t size) noexcept {
+  if (!options.Fills()) return p;
+  if (options.zero || (options.junk & 1) != 0) __builtin_memset(p, options.zero ? 0 : 0xa5, size);
   return p;
+}
+
+void* Heap::Refused(size_t size) noexcept {
+  errno = ENOMEM;
+  if (!options.abort_on_oom) return nullptr;
+  char sentence[160];
+  Writer w(sentence, sizeof sentence - 1);
+  w.Text("out of memory: ").Number(size).Text(" bytes were refused and abort_on_oom is set");
+  sentence[w.size()] = 0;
+  Die(sentence);
 }
 
 void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {
   upkeep_.PollInMalloc();
   const Memory memory =
       size > kMaxRequest ? Memory{} : pages_.AllocateLarge(size, alignment, reserve);
-  if (memory.p == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
+  if (memory.p == nullptr) return Refused(size);
   if (memory.Zero()) {
     upkeep_.AfterFreshLarge(size);
   } else if (zero && !memory.Zero()) {
     __builtin_memset(memory.p, 0, size);
   }
-  return memory.p;
+  return zero ? memory.p : Filled(memory.p, RoundUp(size, pages_.OsPage()));
 }
 
 void* Heap::Allocate(size_t size) noexcept {
@@ -65,11 +98,8 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
   if (p == nullptr && !IsSmall(c)) {
     upkeep_.Poll();
     p = central_.FetchZeroed(c);
-    if (p == nullptr) {
-      errno = ENOMEM;
-    } else {
-      front_.CountUncached(c);
-    }
+    if (p == nullptr) return Refused(size);
+    front_.CountUncached(c);
     return p;
   }
   if (p == nullptr) p = AllocateClass(c);
@@ -95,12 +125,18 @@ void Heap::Free(void* p) noexcept {
   const SizeClass c = page_map.ClassAt(p);
   if (c != kNoClass) {
     upkeep_.Poll();
+    if ((options.junk & 2) != 0) JunkFreed(c, p);
     return front_.Free(c, p);
   }
   const size_t large = pages_.LargeSize(p);
   if (large == 0) DieOf(p, "free");
   pages_.FreeLarge(p);
   upkeep_.AfterLargeFree(large);
+}
+
+// Only what is in use: the bytes of a block freed twice may be another's by now.
+void Heap::JunkFreed(SizeClass c, void* p) noexcept {
+  if (central_.IsUsed(c, p)) __builtin_memset(p, 0x5a, kClassSize[c]);
 }
 
 void Heap::FreeSized(void* p, size_t size, size_t alignment) noexcept {

@@ -44,6 +44,9 @@ class Heap {
   void FlushCaches() noexcept;
   void Verify() noexcept;
 
+  // The options that layers keep copies of may have changed.
+  void ApplyOptions() noexcept;
+
   void PrepareFork() noexcept;
   void AfterFork(bool child) noexcept;
 
@@ -66,6 +69,9 @@ class Heap {
   void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
   void* MoveToNew(void* p, size_t old_size, size_t size) noexcept;
   void* ReallocateLarge(void* p, size_t old_size, size_t size) noexcept;
+  void* Filled(void* p, size_t size) noexcept;
+  GRANARY_COLD void* Refused(size_t size) noexcept;
+  GRANARY_COLD void JunkFreed(SizeClass c, void* p) noexcept;
   [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
   template <class Visit>
   void ForEachMutex(Visit&& visit) noexcept;

@@ -74,7 +74,9 @@ GRANARY_EXPORT size_t granary_good_size(size_t size) { return heap.GoodSize(size
 GRANARY_EXPORT size_t granary_release_free_memory(void) { return heap.Trim(); }
 GRANARY_EXPORT int granary_set_options(const char* text) {
   heap.EnsureInit();
-  return options.Apply(text, true) ? 0 : -1;
+  const bool fine = options.Apply(text, Source::kRunning);
+  heap.ApplyOptions();
+  return fine ? 0 : -1;
 }
 
 }  // extern "C"

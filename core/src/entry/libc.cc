@@ -35,6 +35,13 @@ GRANARY_NOINLINE void FreeSlow(void* p) {
 // The request stays in its register on the way here.
 GRANARY_NOINLINE void* AllocateSlow(size_t size) { return heap.Allocate(size); }
 
+// realloc(p, 0), unless it is to return a block of no bytes.
+GRANARY_NOINLINE void* FreeInRealloc(void* p) {
+  if (options.zero_realloc == 2) Die("realloc to 0 bytes, which zero_realloc:abort forbids");
+  if (!TryFree(p)) FreeSlow(p);
+  return nullptr;
+}
+
 GRANARY_NOINLINE void FreeSizedSlow(void* p, size_t size, size_t alignment) {
   const int error = errno;
   heap.FreeSized(p, size, alignment);
@@ -66,10 +73,7 @@ GRANARY_EXPORT void* calloc(size_t count, size_t size) noexcept {
 
 GRANARY_EXPORT void* realloc(void* p, size_t size) noexcept {
   if (p == nullptr) return malloc(size);
-  if (size == 0) {
-    free(p);
-    return nullptr;
-  }
+  if (size == 0 && options.zero_realloc != 1) return FreeInRealloc(p);
   return heap.Reallocate(p, size);
 }
 

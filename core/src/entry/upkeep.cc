@@ -29,7 +29,7 @@ constexpr size_t kPaySlabs = 16;         // and how many slabs it looks at for t
 constexpr uint32_t kSteps = kNumSmall + 1;
 
 uint64_t WindowMillis() {
-  const int64_t decay = options.dirty_decay_ms;
+  const int64_t decay = options.DecayMillis();
   return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
 }
 

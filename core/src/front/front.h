@@ -35,6 +35,8 @@ class Front {
 
   // How many bytes the capacities of one cache may add up to.
   void SetBudget(size_t bytes) { budget_.store(bytes, std::memory_order_relaxed); }
+  // Classes above this one are not cached; after Init, before the first allocation.
+  void SetLargestCached(SizeClass c) { largest_cached_ = c; }
 
   // Gives what lay in the caches untouched since the last call to the slabs; one caller at a time.
   void ReclaimIdle() noexcept;
@@ -110,6 +112,7 @@ class Front {
   Below* depot_ = nullptr;
   Mutex<System> create_;
   std::atomic<size_t> budget_{0};
+  SizeClass largest_cached_ = kNoClass;
   std::atomic<size_t> caches_end_{0};  // indices in use are below this
   std::atomic<CacheOf*> caches_[kMaxCaches] = {};
   std::atomic<uint64_t> uncached_[kNumClasses] = {};  // allocations that no header counted

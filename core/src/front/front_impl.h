@@ -8,6 +8,7 @@ namespace granary {
 template <Os System, class Below>
 void Front<System, Below>::Init() noexcept {
   budget_.store(2 * kMiB, std::memory_order_relaxed);
+  largest_cached_ = kNumClasses - 1;
   threads.Init(System::CpuCount());
   const bool by_cpu = threads.owner() == CacheOwner::kCpu;
   const size_t first = by_cpu ? 0 : kMaxCpus;
@@ -49,6 +50,7 @@ Cache<System>* Front<System, Below>::Create(size_t index) noexcept {
 
 template <Os System, class Below>
 bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
+  if (c > largest_cached_) return false;
   return Growth<System>::Grow(cache, c, budget_.load(std::memory_order_relaxed),
                               [&](void* const* objects, size_t n) { depot_->Give(c, objects, n); });
 }
@@ -126,6 +128,7 @@ typename Front<System, Below>::Shared& Front<System, Below>::SharedOfThread() no
 template <Os System, class Below>
 void* Front<System, Below>::AllocateShared(SizeClass c) noexcept {
   static_assert(kSharedCaches == 8, "SharedOfThread hashes to three bits");
+  if (c > largest_cached_) return AllocateUncached(c);
   Shared& shared = SharedOfThread();
   Locked hold(shared.mutex);
   if (shared.cache == nullptr) shared.cache = NewCache();
@@ -144,7 +147,7 @@ template <Os System, class Below>
 void Front<System, Below>::FreeShared(SizeClass c, void* p) noexcept {
   Shared& shared = SharedOfThread();
   Locked hold(shared.mutex);
-  if (shared.cache == nullptr) return depot_->Give(c, &p, 1);
+  if (shared.cache == nullptr || c > largest_cached_) return depot_->Give(c, &p, 1);
   CacheOf& cache = *shared.cache;
   cache.Grant(c);
   if (exclusive::PushMany(cache.words, c, &p, 1) == 1) return;

@@ -202,6 +202,16 @@ void Linux::WaitFor(std::atomic<uint32_t>& word, uint32_t value, uint64_t millis
   Call(SYS_futex, Bits(&word), FUTEX_WAIT_PRIVATE, value, Bits(&span.t));
 }
 
+int Linux::OpenFile(const char* path) noexcept {
+  return static_cast<int>(Call(SYS_openat, AT_FDCWD, Bits(path), O_RDONLY | O_CLOEXEC));
+}
+
+long Linux::ReadAndClose(int file, char* to, size_t size) noexcept {
+  const long bytes = Call(SYS_read, file, Bits(to), static_cast<long>(size));
+  Call(SYS_close, file);
+  return bytes;
+}
+
 void Linux::WriteError(const char* text, size_t bytes) noexcept {
   Call(SYS_write, 2, Bits(text), static_cast<long>(bytes));
 }

@@ -28,6 +28,10 @@ struct Linux {
   static void SleepMicros(uint64_t micros) noexcept;
   // Wait, for at most `millis`.
   static void WaitFor(std::atomic<uint32_t>& word, uint32_t value, uint64_t millis) noexcept;
+  // A descriptor, negative if the file cannot be read; and its first bytes, after which it is
+  // closed.
+  static int OpenFile(const char* path) noexcept;
+  static long ReadAndClose(int file, char* to, size_t size) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
   [[noreturn]] static void Abort() noexcept;
   // Whether the kernel runs restartable sequences for the calling thread at `area`.

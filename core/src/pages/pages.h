@@ -75,6 +75,9 @@ class PageHeap {
   // Gives back up to `bytes` of dirty memory, owed or not.
   size_t Release(size_t bytes) noexcept;
 
+  // Which memory may be backed with huge pages, of what is reserved from now on.
+  enum class Huge : uint8_t { kLargeHeaps, kAlways, kNever };
+  void SetHuge(Huge huge) { huge_.store(huge, std::memory_order_relaxed); }
   // A heap that grows through address space for huge pages: how many trackers it took there so far.
   uint32_t fresh_trackers() const { return fresh_.load(std::memory_order_relaxed); }
   // Faults in the tracker that would be taken next, or the one after it, if it is untouched; false
@@ -108,6 +111,10 @@ class PageHeap {
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 128 * kMiB;
 
+  bool AllowsHuge(size_t mapped) const noexcept {
+    const Huge huge = huge_.load(std::memory_order_relaxed);
+    return huge == Huge::kAlways || (huge == Huge::kLargeHeaps && mapped >= kHugeFrom);
+  }
   void NoteTaken(Tracker* t, bool for_spans) noexcept;
   Tracker* TakeUntouched() noexcept;
   Tracker* TakeTrackers(size_t count, size_t alignment) noexcept;
@@ -145,6 +152,7 @@ class PageHeap {
   std::atomic<size_t> large_requested_{0};  // in bytes
   std::atomic<size_t> large_allocations_{0}, large_frees_{0};
   std::atomic<uint32_t> fresh_{0};
+  std::atomic<Huge> huge_{Huge::kLargeHeaps};
 };
 
 }  // namespace granary

@@ -127,7 +127,7 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
   auto* const trackers = static_cast<Tracker*>(metadata_->Allocate(count * sizeof(Tracker)));
   if (chunk == nullptr || trackers == nullptr) return false;
   const size_t mapped = mapped_.load(std::memory_order_relaxed);
-  const bool huge = mapped * kGranule >= kHugeFrom;
+  const bool huge = AllowsHuge(mapped * kGranule);
   System::AllowHuge(base, bytes, huge);
   *chunk = {chunks_, base, count};
   chunks_ = chunk;

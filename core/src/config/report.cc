@@ -1,0 +1,75 @@
+#include "config/report.h"
+
+#include "base/check.h"
+
+namespace granary {
+
+Writer& Signed(Writer& w, int64_t n) noexcept {
+  if (n < 0) return w.Text("-").Number(~static_cast<uint64_t>(n) + 1);
+  return w.Number(static_cast<uint64_t>(n));
+}
+
+Writer& Plain(Writer& w, Piece text) noexcept {
+  char copy[64];
+  const size_t n = text.size < sizeof copy - 1 ? text.size : sizeof copy - 1;
+  if (n > 0) __builtin_memcpy(copy, text.data, n);
+  copy[n] = 0;
+  return w.Text(copy);
+}
+
+Writer& Value(Writer& w, size_t row, int64_t value) noexcept {
+  if (const char* word = WordOf(row, value); word != nullptr) return w.Text(word);
+  if (kOptions[row].type[0] == 'b') return w.Text(value != 0 ? "true" : "false");
+  return Signed(w, value);
+}
+
+Writer& Range(Writer& w, size_t row) noexcept {
+  const OptionInfo& info = kOptions[row];
+  if (info.type[0] == 'b') return w.Text("true or false");
+  if (WordOf(row, info.lowest) == nullptr) {
+    return Signed(Signed(w, info.lowest).Text(" to "), info.highest);
+  }
+  for (int64_t value = info.lowest; value <= info.highest; ++value) {
+    w.Text(value == info.lowest ? "" : value == info.highest ? " or " : ", ");
+    w.Text(WordOf(row, value));
+  }
+  return w;
+}
+
+void ReportUnknown(Source from, Piece name, const char* nearest) noexcept {
+  char buffer[320];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: ").Text(NameOf(from)).Text(": there is no option '");
+  Plain(w, name).Text("'; the nearest is '").Text(nearest).Text("'; it is ignored\n");
+  Warn(w.data(), w.size());
+}
+
+void ReportValue(Source from, size_t row, Piece value) noexcept {
+  char buffer[320];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: ").Text(NameOf(from)).Text(": option ").Text(kOptions[row].name);
+  w.Text(" cannot be '");
+  Plain(w, value).Text("'; give ");
+  Range(w, row).Text("; it stays as it is\n");
+  Warn(w.data(), w.size());
+}
+
+void ReportFixed(size_t row) noexcept {
+  char buffer[256];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: option ").Text(kOptions[row].name);
+  w.Text(" cannot change while the program runs; set it in GRANARY_CONF before the start\n");
+  Warn(w.data(), w.size());
+}
+
+void ReportAll(const Options& options) noexcept {
+  for (size_t row = 0; row < kOptionCount; ++row) {
+    char buffer[160];
+    Writer w(buffer, sizeof buffer);
+    w.Text("granary: ").Text(kOptions[row].name).Text(":");
+    Value(w, row, options.Get(row)).Text(" (").Text(NameOf(options.source[row])).Text(")\n");
+    Warn(w.data(), w.size());
+  }
+}
+
+}  // namespace granary

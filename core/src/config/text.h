@@ -1,0 +1,76 @@
+// Pieces of the texts that hold options, and the numbers in them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace granary {
+
+struct Piece {
+  const char* data = nullptr;
+  size_t size = 0;
+
+  bool Is(const char* other) const {
+    const size_t n = __builtin_strlen(other);
+    return n == size && __builtin_memcmp(data, other, n) == 0;
+  }
+  bool Begins(const char* with) const {
+    const size_t n = __builtin_strlen(with);
+    return n <= size && __builtin_memcmp(data, with, n) == 0;
+  }
+};
+
+struct Pair {
+  Piece name;
+  Piece value;
+};
+
+// Reads "name:value,name:value"; lines count as commas, and what follows a '#' at the start of a
+// name as a comment.
+class Pairs {
+ public:
+  explicit Pairs(Piece text) : at_(text.data), end_(text.data + text.size) {}
+
+  // False at the end.
+  bool Next(Pair* pair) {
+    for (;;) {
+      while (at_ < end_ && (Stops(*at_) || Blank(*at_))) ++at_;
+      if (at_ == end_) return false;
+      if (*at_ != '#') break;
+      while (at_ < end_ && *at_ != '\n') ++at_;
+    }
+    pair->name = Until(':');
+    pair->value = {};
+    if (at_ < end_ && *at_ == ':') {
+      ++at_;
+      pair->value = Until(',');
+    }
+    return true;
+  }
+
+ private:
+  static bool Stops(char c) { return c == ',' || c == '\n'; }
+  static bool Blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+  Piece Until(char stop) {
+    const char* begin = at_;
+    while (at_ < end_ && *at_ != stop && !Stops(*at_)) ++at_;
+    const char* last = at_;
+    while (begin < last && Blank(*begin)) ++begin;
+    while (last > begin && Blank(last[-1])) --last;
+    return {begin, static_cast<size_t>(last - begin)};
+  }
+
+  const char* at_;
+  const char* end_;
+};
+
+// A whole number: decimal, or as C writes hexadecimal and octal ones.
+bool ParseNumber(Piece text, int64_t* value) noexcept;
+// Likewise, or true or false.
+bool ParseTruth(Piece text, int64_t* value) noexcept;
+
+// How many letters must change to make one name the other; only the first 40 letters count.
+size_t Distance(Piece a, const char* b) noexcept;
+
+}  // namespace granary
