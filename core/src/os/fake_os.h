@@ -32,6 +32,7 @@ struct FakeOsState {
   std::atomic<uint64_t> now{0};
   unsigned cpus = 2;
   bool can_abort = true;
+  bool can_move = true;
   std::function<void()> during_release;
 };
 
@@ -81,7 +82,7 @@ struct FakeOs {
     std::lock_guard hold(state.mutex);
     ++state.counts.move;
     GRANARY_CHECK(Holds(from, bytes) && Holds(to, bytes));
-    return Linux::MovePages(from, bytes, to);
+    return state.can_move && Linux::MovePages(from, bytes, to);
   }
 
   static size_t PageSize() noexcept { return Linux::PageSize(); }
@@ -107,7 +108,7 @@ struct FakeOs {
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
     state.now = 0;
     state.cpus = 2;
-    state.can_abort = true;
+    state.can_abort = state.can_move = true;
     state.during_release = nullptr;
   }
 
@@ -130,6 +131,7 @@ struct FakeOs {
   static void SetNow(uint64_t millis) { state.now = millis; }
   static void SetCpus(unsigned cpus) { state.cpus = cpus; }
   static void SetCanAbort(bool can) { state.can_abort = can; }
+  static void SetCanMove(bool can) { state.can_move = can; }
   static FakeOsCounts counts() {
     std::lock_guard hold(state.mutex);
     return state.counts;

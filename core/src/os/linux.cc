@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -125,14 +126,44 @@ void Linux::AllowHuge(void* p, size_t bytes, bool allow) noexcept {
   Advise(p, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-// Not on arm64 yet: qemu's emulation unmaps the source in spite of the flag, and no arm64 kernel
-// was at hand to try it on.
+namespace {
+
+bool Limited(int resource) {
+  rlimit64 limit{};
+  return Failed(Call(SYS_prlimit64, 0, resource, 0, Bits(&limit))) ||
+         limit.rlim_cur != RLIM64_INFINITY;
+}
+
+// The kernel's rule 2 counts address space as if it were memory.
+bool CommitIsStrict() {
+  static std::atomic<char> mode{0};
+  char known = mode.load(std::memory_order_relaxed);
+  if (known != 0) return known == '2';
+  const long file =
+      Call(SYS_openat, AT_FDCWD, Bits("/proc/sys/vm/overcommit_memory"), O_RDONLY | O_CLOEXEC);
+  if (Failed(file) || Failed(Call(SYS_read, file, Bits(&known), 1))) known = '2';
+  if (!Failed(file)) Call(SYS_close, file);
+  mode.store(known, std::memory_order_relaxed);
+  return known == '2';
+}
+
+bool Remap(void* from, size_t bytes, void* to, int flags) {
+  return !Failed(Call(SYS_mremap, Bits(from), static_cast<long>(bytes), static_cast<long>(bytes),
+                      MREMAP_MAYMOVE | MREMAP_FIXED | flags, Bits(to)));
+}
+
+}  // namespace
+
+// The kernel unmaps the target before it looks whether limits on address space allow the move, so a
+// refusal would leave a hole in the heap: where there are such limits, it is not asked. Not on
+// arm64 yet: qemu's emulation unmaps the source in spite of the flag, and no arm64 kernel was at
+// hand.
 bool Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
 #if defined(__aarch64__)
   return from == to && bytes == 0;
 #else
-  return !Failed(Call(SYS_mremap, Bits(from), static_cast<long>(bytes), static_cast<long>(bytes),
-                      MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, Bits(to)));
+  if (Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return false;
+  return Remap(from, bytes, to, MREMAP_DONTUNMAP);
 #endif
 }
 

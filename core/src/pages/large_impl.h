@@ -47,15 +47,63 @@ Memory PageHeap<System>::AllocateLarge(size_t bytes, size_t alignment, size_t re
   if (bytes > kMaxRequest - kTrackerBytes || alignment > kMaxRequest / 2) return {};
   if (bytes == 0) bytes = 1;
   if (reserve < bytes) reserve = bytes;
+  Moves moves;
   mutex_.Lock();
-  const Memory memory = LayBlock(bytes, alignment, reserve);
+  Memory memory = LayBlock(bytes, alignment, reserve, &moves);
   mutex_.Unlock();
-  if (memory.p != nullptr) ReleaseBehind(map_->TrackerAt(memory.p));
+  if (memory.p == nullptr) return memory;
+  ReleaseBehind(map_->TrackerAt(memory.p));
+  for (size_t i = 0; i < moves.count; ++i) {
+    if (MovePagesIn(moves.from[i], moves.to[i])) memory.dirty = ~uint64_t{0};
+  }
   return memory;
 }
 
+// A block laid over trackers without pages, while free ones elsewhere that do not fit it hold some,
+// would fault in as much again. Moving a tracker's pages costs the kernel one entry of a table.
 template <Os System>
-Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve) noexcept {
+void PageHeap<System>::PlanMoves(Tracker* head, Moves* moves) noexcept {
+  if (dirty_.load(std::memory_order_relaxed) < Tracker::kGranules) return;
+  size_t wanted = 0;
+  for (size_t i = 0; i < head->bytes / kTrackerBytes && wanted < Moves::kMost; ++i) {
+    Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
+    if (t->dirty_count == 0 && (t->moved_in || moved_trackers_ + wanted < kMostMoved))
+      moves->to[wanted++] = t;
+  }
+  if (wanted == 0) return;
+  free_.ForEach([&](Tracker* t) {
+    if (t->dirty_count >= Tracker::kGranules / 2) moves->from[moves->count++] = t;
+    return moves->count < wanted;
+  });
+  for (size_t i = 0; i < moves->count; ++i) {
+    Tracker* const from = moves->from[i];
+    free_.TakeAt(from, 1);
+    from->state = State::kLargeBody;
+    NoteTaken(from, false);
+    Account(Tracker::kGranules, from->UseDirty(0, Tracker::kGranules));
+  }
+}
+
+// False if the system refused; then they stay where they were.
+template <Os System>
+bool PageHeap<System>::MovePagesIn(Tracker* from, Tracker* to) noexcept {
+  const bool moved = System::MovePages(from->base, kTrackerBytes, to->base);
+  Locked hold(mutex_);
+  if (moved) {
+    to->huge_allowed = from->huge_allowed;  // what the kernel knows of a mapping moves with it
+    moved_trackers_ += to->moved_in ? 0 : 1;
+    to->moved_in = true;
+  }
+  from->Unuse(0, Tracker::kGranules);
+  if (!moved) from->MarkDirty(0, Tracker::kGranules);
+  Unaccount(Tracker::kGranules, moved ? 0 : Tracker::kGranules);
+  BecomeFree(from, 1);
+  return moved;
+}
+
+template <Os System>
+Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve,
+                                  Moves* moves) noexcept {
   size_t count = DivideUp(reserve, kTrackerBytes);
   Tracker* head = TakeTrackers(count, alignment);
   if (head == nullptr && reserve > bytes) {
@@ -74,6 +122,7 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
   SetRequested(head, bytes);
   large_allocations_.store(large_allocations_.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
+  PlanMoves(head, moves);
   Memory memory{head->base};
   UseBlock(head, 0, DivideUp(head->bytes, kGranule), &memory);
   return memory;

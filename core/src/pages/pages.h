@@ -108,6 +108,9 @@ class PageHeap {
   };
   static constexpr size_t kFirstChunk = 64 * kMiB;
   static constexpr size_t kMaxChunk = kGiB;
+  // Each tracker whose pages came from elsewhere is a mapping of its own to the kernel, which
+  // limits their number: 65,530 by default.
+  static constexpr size_t kMostMoved = 8192;
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 128 * kMiB;
 
@@ -124,7 +127,16 @@ class PageHeap {
   static void Raise(std::atomic<size_t>& peak, size_t level) noexcept;
   void Account(size_t used_more, size_t dirty_less) noexcept;
   void Unaccount(size_t used_less, size_t dirty_more) noexcept;
-  Memory LayBlock(size_t bytes, size_t alignment, size_t reserve) noexcept;
+  // Trackers of a new block without pages, and free ones elsewhere whose pages may move there.
+  struct Moves {
+    static constexpr size_t kMost = 16;
+    Tracker* to[kMost];
+    Tracker* from[kMost];
+    size_t count = 0;
+  };
+  Memory LayBlock(size_t bytes, size_t alignment, size_t reserve, Moves* moves) noexcept;
+  void PlanMoves(Tracker* head, Moves* moves) noexcept;
+  bool MovePagesIn(Tracker* from, Tracker* to) noexcept;
   bool ExtendBlock(Tracker* head, size_t trackers) noexcept;
   void TrimBlock(Tracker* head, size_t trackers) noexcept;
   void SetRequested(Tracker* head, size_t bytes) noexcept;
@@ -153,6 +165,7 @@ class PageHeap {
   std::atomic<size_t> large_allocations_{0}, large_frees_{0};
   std::atomic<uint32_t> fresh_{0};
   std::atomic<Huge> huge_{Huge::kLargeHeaps};
+  size_t moved_trackers_ = 0;
 };
 
 }  // namespace granary

@@ -167,6 +167,47 @@ TEST(PageHeap, MovesPagesBetweenBlocks) {
   pages.heap.Verify();
 }
 
+// Four blocks in a row, of which the first and the third are free again.
+struct Holes {
+  explicit Holes(PageHeap<FakeOs>& heap) {
+    for (char*& block : blocks) {
+      block = static_cast<char*>(heap.AllocateLarge(kTrackerBytes, 1, 1).p);
+      std::memset(block, 7, kTrackerBytes);
+    }
+    heap.FreeLarge(blocks[0]);
+    heap.FreeLarge(blocks[2]);
+  }
+  char* blocks[4];
+};
+
+TEST(PageHeap, PagesOfHolesMoveIntoABlockThatDoesNotFitThere) {
+  FakePages pages;
+  const Holes holes(pages.heap);
+  const Memory memory = pages.heap.AllocateLarge(3 * kTrackerBytes, 1, 1);
+  EXPECT_EQ(FakeOs::counts().move, 2u);
+  EXPECT_FALSE(memory.Zero());
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u);
+  const auto* const p = static_cast<char*>(memory.p);
+  for (const size_t at : {size_t{0}, 2 * kTrackerBytes - 1}) EXPECT_EQ(p[at], 7);
+  EXPECT_EQ(p[2 * kTrackerBytes], 0) << "there were pages for two trackers only";
+  for (const size_t free : {0, 2}) EXPECT_EQ(*holes.blocks[free], 0);
+  for (const size_t kept : {1, 3}) EXPECT_EQ(*holes.blocks[kept], 7);
+  const Memory again = pages.heap.AllocateLarge(kTrackerBytes, 1, 1);
+  EXPECT_TRUE(again.Zero()) << "what was moved away is clean";
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, PagesThatTheSystemWillNotMoveStay) {
+  FakePages pages;
+  const Holes holes(pages.heap);
+  FakeOs::SetCanMove(false);
+  const Memory memory = pages.heap.AllocateLarge(3 * kTrackerBytes, 1, 1);
+  EXPECT_TRUE(memory.Zero());
+  EXPECT_EQ(pages.heap.dirty_bytes(), 2 * kTrackerBytes);
+  EXPECT_EQ(*holes.blocks[0], 7);
+  pages.heap.Verify();
+}
+
 TEST(PageHeap, KnowsWhatLiesWhere) {
   using Place = PageHeap<FakeOs>::Place;
   FakePages pages;

@@ -32,6 +32,7 @@ struct Tracker {
   uint16_t list = 0;     // which list of spans
   State state = State::kFree;
   bool prepared = false;      // faulted in ahead of need, and not used yet
+  bool moved_in = false;      // its pages came from elsewhere once
   bool huge_allowed = false;  // the kernel may back it with one page on touch
   uint32_t trackers = 0;      // of the run (kFree, its first and last) or block (kLargeHead)
   size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
