@@ -159,10 +159,10 @@ class Bin {
   SlabStack lists_[kLists];
   SlabList<&Slab::in_queue> queue_;
   uint32_t nonempty_ = 0;
-  size_t slabs_ = 0;
+  uint32_t slabs_ = 0;
+  uint32_t partial_ = 0;  // slabs with a free object
+  Hint<uint32_t> queue_length_;
   Hint<size_t> free_objects_;
-  Hint<size_t> queue_length_;
-  size_t partial_ = 0;      // slabs with a free object
   size_t clean_bytes_ = 0;  // of all slabs, pages that hold nothing
 };
 

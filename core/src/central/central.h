@@ -71,6 +71,7 @@ class Central {
     Mutex<System> mutex;
     Bin bin;
   };
+  static_assert(sizeof(Small) <= 192, "few pages of these are touched by a small process");
   struct alignas(kCacheLine) Medium {
     Mutex<System> mutex;
     std::atomic<size_t> used{0};

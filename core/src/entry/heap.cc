@@ -11,7 +11,8 @@
 namespace granary {
 
 constinit PageMap page_map{};
-constinit Heap heap;
+// A page of its own first, so that how many pages a small process touches is no matter of chance.
+alignas(kMinOsPage) constinit Heap heap;
 
 namespace {
 

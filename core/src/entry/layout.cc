@@ -175,10 +175,18 @@ struct Layout {
   }
 };
 
-// In .data, so that it is in core files. Nothing in the process reads it unless asked for figures.
+// Writable, so that core files hold it once it was written (RetainDescriptor). A section of its own, which
+// the shared library puts at an address of its own: nothing in the process reads it unless asked
+// for figures, and next to other data it would be mapped together with that.
 extern "C" {
-__attribute__((used, visibility("hidden"),
+__attribute__((used, visibility("hidden"), section(".granary_descriptor"),
                aligned(64))) constinit Layout::Descriptor granary_descriptor = Layout::Make();
+}
+
+void RetainDescriptor() noexcept {
+  // What was never written is not in a core file; what lies beside a written page is.
+  volatile char* const first = granary_descriptor.head.magic;
+  *first = *first;
 }
 
 const MetricRow& MetricAt(size_t index) noexcept { return granary_descriptor.metrics[index]; }

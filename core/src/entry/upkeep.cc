@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "entry/heap.h"
+#include "entry/layout.h"
 
 // Absent from a program that is not linked to libpthread (glibc before 2.34).
 #pragma weak pthread_create
@@ -95,7 +96,7 @@ void Upkeep::PollWithoutHelper() noexcept {
   const uint64_t now = Linux::NowMillis();
   if (now >= next_.load(std::memory_order_relaxed)) {
     next_.store(now + WindowMillis(), std::memory_order_relaxed);
-    windows_.fetch_add(1, std::memory_order_relaxed);
+    BeginWindow();
     heap.front().ReclaimIdle();
     heap.depot().EndWindow();
     pages.EndWindow();
@@ -104,6 +105,10 @@ void Upkeep::PollWithoutHelper() noexcept {
     step_.fetch_add(1, std::memory_order_relaxed);
   }
   running_.Unlock();
+}
+
+void Upkeep::BeginWindow() noexcept {
+  if (windows_.fetch_add(1, std::memory_order_relaxed) == 0) RetainDescriptor();
 }
 
 // One bounded piece of the window's work; false when that part is done.
@@ -120,7 +125,7 @@ bool Upkeep::Step() noexcept {
 
 void Upkeep::RunWindow() noexcept {
   Locked hold(running_);
-  windows_.fetch_add(1, std::memory_order_relaxed);
+  BeginWindow();
   heap.front().ReclaimIdle();
   heap.depot().EndWindow();
   for (SizeClass c = 1; c < kNumSmall; ++c) {

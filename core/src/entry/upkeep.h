@@ -60,6 +60,7 @@ class Upkeep {
   static void* HelperMain(void* self) noexcept;
   void HelperLoop() noexcept;
   void WatchGrowth(uint64_t until) noexcept;
+  void BeginWindow() noexcept;
   void RunWindow() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;

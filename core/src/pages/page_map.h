@@ -33,8 +33,8 @@ struct PageMap {
 
   // Each leaf's address relative to no_leaf.
   std::atomic<uintptr_t> root[kLeaves];
+  std::atomic<uint64_t> leaves;  // that exist; beside the last rows, which most processes touch
   uint8_t no_leaf[kLeafGranules];
-  std::atomic<uint32_t> leaves;  // that exist
 
   // The class of the objects at p: kNoClass for every address that is not in a slab or at the
   // start of a medium block. p may be any address of user space.

@@ -122,7 +122,7 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
   if (!map_->template Cover<System>(base, bytes)) return false;
   // Slabs of the smallest objects need a hundredth of what they describe; pieces of one size
   // do not serve another.
-  if (!metadata_->Reserve(bytes / 32)) return false;
+  if (!metadata_->Reserve(bytes / 33)) return false;
   auto* const chunk = static_cast<Chunk*>(metadata_->Allocate(sizeof(Chunk)));
   auto* const trackers = static_cast<Tracker*>(metadata_->Allocate(count * sizeof(Tracker)));
   if (chunk == nullptr || trackers == nullptr) return false;

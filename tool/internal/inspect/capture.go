@@ -9,17 +9,17 @@ import (
 
 // A capture is the memory that the figures come from, read in few calls.
 type capture struct {
-	t       *Target
-	bases   [knownBases][]byte // from offset `from` on
-	from    [knownBases]uint64
-	caches  []cacheImage
-	spans   []span
-	skipped bool // a cache could not be read
+	t      *Target
+	bases  [knownBases][]byte // from offset `from` on
+	from   [knownBases]uint64
+	caches []cacheImage
+	spans  []span
 }
 
 type cacheImage struct {
 	CacheInfo
-	bytes []byte
+	address uint64
+	bytes   []byte
 }
 
 // capture reads the figures' memory once.
@@ -85,7 +85,7 @@ func (c *capture) planCaches() {
 		if address == 0 {
 			return
 		}
-		image := cacheImage{CacheInfo{Kind: kind, Index: i}, make([]byte, head)}
+		image := cacheImage{CacheInfo{Kind: kind, Index: i}, address, make([]byte, head)}
 		c.caches = append(c.caches, image)
 		c.spans = append(c.spans, span{address, image.bytes})
 	}

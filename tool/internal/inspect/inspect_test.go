@@ -111,6 +111,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { other.Process.Kill(); other.Wait() })
+	waitForState(t, other.Process.Pid, "S")
 	_, err := Open(other.Process.Pid)
 	var e *Error
 	if !errors.Is(err, ErrNotGranary) || !errors.As(err, &e) || e.Allocator != "the C library's malloc" {

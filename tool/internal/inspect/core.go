@@ -1,0 +1,235 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+)
+
+// core is the memory in a core file. What the kernel left out because it is unchanged from a file is
+// read from that file, if it is still the same.
+type core struct {
+	file     *os.File
+	segments []segment // by address
+	mappings []mapping // by address
+	files    map[string]*os.File
+}
+
+// A segment is memory that the core file holds.
+type segment struct {
+	start, end uint64 // end of what is in the file
+	offset     int64
+}
+
+// A mapping is a line of the core's list of mapped files.
+type mapping struct {
+	start, end, offset uint64
+	path               string
+}
+
+const (
+	ntFile         = 0x46494c45
+	maxCoreNotes   = 1 << 26
+	maxCoreMapping = 1 << 20
+	headPage       = 1 << 12
+)
+
+// OpenCore prepares to read a core file of a process that ran Granary.
+func OpenCore(path string) (*Target, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, failure(ErrGone, "the core file cannot be opened: %v", err)
+	}
+	c, err := parseCore(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	t, err := open(c, c.images())
+	if errors.Is(err, ErrNotGranary) {
+		err = failure(ErrNotGranary, "%s is of a process that did not run Granary", path)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func parseCore(file *os.File) (*core, error) {
+	f, err := elf.NewFile(file)
+	if err != nil || f.Type != elf.ET_CORE || f.Class != elf.ELFCLASS64 || f.ByteOrder != binary.ByteOrder(binary.LittleEndian) {
+		return nil, failure(ErrDamaged, "%s is not a core file of a 64-bit program: name a core file or a process", file.Name())
+	}
+	c := &core{file: file, files: map[string]*os.File{}}
+	for _, p := range f.Progs {
+		switch p.Type {
+		case elf.PT_LOAD:
+			if p.Filesz > 0 && p.Off < 1<<62 && p.Vaddr+p.Filesz > p.Vaddr {
+				c.segments = append(c.segments, segment{p.Vaddr, p.Vaddr + p.Filesz, int64(p.Off)})
+			}
+		case elf.PT_NOTE:
+			if p.Filesz > maxCoreNotes {
+				continue
+			}
+			notes := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(notes, 0); err != nil {
+				return nil, failure(ErrDamaged, "%s ends in the middle: it is not a whole core file", file.Name())
+			}
+			c.mappings = append(c.mappings, mappingsIn(notes)...)
+		}
+	}
+	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
+	slices.SortFunc(c.mappings, func(a, b mapping) int { return cmp.Compare(a.start, b.start) })
+	return c, nil
+}
+
+// mappingsIn finds the list of mapped files (NT_FILE) among notes.
+func mappingsIn(notes []byte) []mapping {
+	const headBytes = 12
+	for at := 0; len(notes)-at >= headBytes; {
+		name, size := int(binary.LittleEndian.Uint32(notes[at:])), int(binary.LittleEndian.Uint32(notes[at+4:]))
+		kind := binary.LittleEndian.Uint32(notes[at+8:])
+		begin := at + headBytes + (name+3)&^3
+		end := begin + (size+3)&^3
+		if end > len(notes) || end < at {
+			return nil
+		}
+		if kind == ntFile {
+			return parseMappings(notes[begin : begin+size])
+		}
+		at = end
+	}
+	return nil
+}
+
+func parseMappings(b []byte) (out []mapping) {
+	if len(b) < 16 {
+		return nil
+	}
+	word := func(i uint64) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	count, page := word(0), word(1)
+	if count > maxCoreMapping || count*24+16 > uint64(len(b)) {
+		return nil
+	}
+	names := b[16+24*count:]
+	for i := range count {
+		end := bytes.IndexByte(names, 0)
+		if end < 0 {
+			return out
+		}
+		out = append(out, mapping{word(2 + 3*i), word(3 + 3*i), word(4+3*i) * page, string(names[:end])})
+		names = names[end+1:]
+	}
+	return out
+}
+
+func (c *core) images() (images []image) {
+	for _, m := range c.mappings {
+		if m.offset == 0 {
+			images = append(images, image{m.start, strings.TrimSuffix(m.path, " (deleted)")})
+		}
+	}
+	return images
+}
+
+func (c *core) close() error {
+	for _, f := range c.files {
+		if f != nil {
+			f.Close()
+		}
+	}
+	return c.file.Close()
+}
+
+func (c *core) read(spans []span) error {
+	for _, s := range spans {
+		for address, to := s.address, s.to; len(to) > 0; {
+			n, err := c.piece(address, to)
+			if err != nil {
+				return err
+			}
+			address, to = address+uint64(n), to[n:]
+		}
+	}
+	return nil
+}
+
+// piece reads from the segment or the file that holds address, as far as it goes.
+func (c *core) piece(address uint64, to []byte) (int, error) {
+	i, _ := slices.BinarySearchFunc(c.segments, address, func(s segment, a uint64) int { return cmp.Compare(s.end, a+1) })
+	if i < len(c.segments) && c.segments[i].start <= address {
+		s := c.segments[i]
+		to = to[:min(uint64(len(to)), s.end-address)]
+		if _, err := c.file.ReadAt(to, s.offset+int64(address-s.start)); err != nil {
+			return 0, unmapped(address)
+		}
+		return len(to), nil
+	}
+	end := ^uint64(0)
+	if i < len(c.segments) {
+		end = c.segments[i].start
+	}
+	i, _ = slices.BinarySearchFunc(c.mappings, address, func(m mapping, a uint64) int { return cmp.Compare(m.end, a+1) })
+	if i == len(c.mappings) || c.mappings[i].start > address {
+		return 0, unmapped(address)
+	}
+	m := c.mappings[i]
+	to = to[:min(uint64(len(to)), m.end-address, end-address)]
+	f := c.original(m.path)
+	if f == nil {
+		return 0, unmapped(address)
+	}
+	if _, err := f.ReadAt(to, int64(m.offset+address-m.start)); err != nil {
+		return 0, unmapped(address)
+	}
+	return len(to), nil
+}
+
+// original is the file that was mapped; nil if it is gone or is another by now, which its first page
+// shows: it holds the identity of the build.
+func (c *core) original(path string) *os.File {
+	if f, ok := c.files[path]; ok {
+		return f
+	}
+	c.files[path] = nil
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	if !c.sameHead(f, path) {
+		f.Close()
+		return nil
+	}
+	c.files[path] = f
+	return f
+}
+
+func (c *core) sameHead(f *os.File, path string) bool {
+	var now, then [headPage]byte
+	for _, m := range c.mappings {
+		if m.path != path || m.offset != 0 {
+			continue
+		}
+		n, err := f.ReadAt(now[:], 0)
+		if err != nil && n < headPage {
+			return false
+		}
+		for _, s := range c.segments {
+			if s.start == m.start && s.end-s.start >= headPage {
+				_, err := c.file.ReadAt(then[:], s.offset)
+				return err == nil && now == then
+			}
+		}
+	}
+	return false
+}

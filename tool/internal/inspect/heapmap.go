@@ -1,0 +1,108 @@
+package inspect
+
+// A HeapMap is what lies where in a heap. The target is not stopped while it is read: in a process that
+// runs on, a structure may change between two looks, and Damage may then name what is only on its way.
+// In a stopped process and in a core file each line of Damage is a fault.
+type HeapMap struct {
+	OSPage  uint64 // bytes of a page of the system
+	Granule uint64 // bytes of the grain of spans
+
+	// Where the allocator's memory lies.
+	Chunks   []Range // address space for objects, in trackers of 2 MiB
+	Metadata []Range // structures
+	PageMap  []Range // leaves of the map from addresses to slabs
+	Static   []Range // the library's own variables: heap, page map's root
+
+	Trackers []Tracker // by address
+	Slabs    []Slab    // by address
+	Medium   []Block   // objects that are a span each, by address, in use or cached
+	Large    []Block   // blocks of whole trackers, by address
+	Damage   []string  // a sentence for each structure that cannot be true
+}
+
+// A TrackerState is what a tracker is used for.
+type TrackerState string
+
+// The states of a tracker.
+const (
+	TrackerFree      TrackerState = "free"  // no granule in use
+	TrackerSpans     TrackerState = "spans" // cut into slabs and medium objects
+	TrackerLargeHead TrackerState = "large" // begins a large block
+	TrackerLargeBody TrackerState = "body"  // continues one
+	TrackerDamaged   TrackerState = "damaged"
+)
+
+// A Tracker is 2 MiB of the heap.
+type Tracker struct {
+	Address     uint64
+	State       TrackerState
+	Used, Dirty int      // granules
+	UsedBits    []uint64 // a bit for each granule
+	DirtyBits   []uint64 // free granules that still hold pages
+	HugeAllowed bool     // whether the kernel may back it with one page
+}
+
+// A Slab is a span cut into objects of one class.
+type Slab struct {
+	Address    uint64
+	Bytes      uint64
+	Class      int // index into Snapshot.Classes, plus one
+	ObjectSize uint64
+	Objects    int
+	Free       int      // in the slab
+	Cached     int      // free, but in a cache or the depot
+	FreeBits   []uint64 // a bit for each object
+	CachedBits []uint64 // likewise
+	CleanPages uint64   // a bit for each OS page that holds nothing
+}
+
+// Live is how many of its objects the program holds.
+func (s Slab) Live() int { return s.Objects - s.Free - s.Cached }
+
+// CleanBytes is how many of its bytes hold nothing.
+func (s Slab) CleanBytes(osPage uint64) (bytes uint64) {
+	for page := range min(s.Bytes/osPage, 64) {
+		bytes += s.CleanPages >> page & 1 * osPage
+	}
+	return bytes
+}
+
+// A Block is one object that is not in a slab.
+type Block struct {
+	Address   uint64
+	Size      uint64 // bytes that may be used; the figures count large blocks in granules
+	Requested uint64 // what was asked for, as far as it is known; large blocks only
+	Cached    bool   // free, but in a cache
+}
+
+// An Object is one live object or block.
+type Object struct {
+	Address, Size uint64
+}
+
+// Walk calls visit for each live object, slabs first, by address; it stops when visit returns false.
+func (h *HeapMap) Walk(visit func(Object) bool) {
+	for _, s := range h.Slabs {
+		for i := range s.Objects {
+			if bit(s.FreeBits, i) || bit(s.CachedBits, i) {
+				continue
+			}
+			if !visit(Object{s.Address + uint64(i)*s.ObjectSize, s.ObjectSize}) {
+				return
+			}
+		}
+	}
+	for _, blocks := range [][]Block{h.Medium, h.Large} {
+		for _, b := range blocks {
+			if !b.Cached && !visit(Object{b.Address, b.Size}) {
+				return
+			}
+		}
+	}
+}
+
+func bit(words []uint64, i int) bool {
+	return i/64 < len(words) && words[i/64]>>(i%64)&1 != 0
+}
+
+func setBit(words []uint64, i int) { words[i/64] |= 1 << (i % 64) }

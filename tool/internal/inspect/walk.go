@@ -1,0 +1,420 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Bounds on what is believed of a heap.
+const (
+	maxChunks   = 1 << 16
+	maxTrackers = 1 << 22 // 8 TiB
+	maxDamage   = 100     // sentences
+	maxPiece    = 1 << 26 // bytes asked for at a time
+)
+
+// A walker reads the structures of a heap into a HeapMap.
+type walker struct {
+	t      *Target
+	l      *layout
+	c      *capture
+	h      *HeapMap
+	leaves map[uint64]uint64 // addresses of leaves, by number; 0 where there is none
+	medium map[uint64]int    // index in h.Medium, by address
+}
+
+// HeapMap reads what lies where. It takes time and memory in proportion to the heap: about 3 MiB and
+// some milliseconds for each GiB.
+func (t *Target) HeapMap() (*HeapMap, error) {
+	for _, name := range walkConstants {
+		if _, ok := t.layout.constants[name]; !ok {
+			return nil, failure(ErrVersion, "the library in the process does not tell %s: use the granary command that came with it", name)
+		}
+	}
+	for _, name := range walkCells {
+		if _, ok := t.layout.cellNames[name]; !ok {
+			return nil, failure(ErrVersion, "the library in the process does not tell %s: use the granary command that came with it", name)
+		}
+	}
+	c, err := t.capture()
+	if err != nil {
+		return nil, err
+	}
+	w := &walker{t: t, l: t.layout, c: c, h: &HeapMap{}, leaves: map[uint64]uint64{}, medium: map[uint64]int{}}
+	if err := w.walk(); err != nil {
+		return nil, t.explain(err)
+	}
+	return w.h, nil
+}
+
+var walkConstants = []string{
+	"leaf", "leaf.bytes", "leaf.classes", "leaf.slabs", "leaf.trackers",
+	"chunk.bytes", "chunk.next", "chunk.base", "chunk.trackers",
+	"metadata_chunk.bytes", "metadata_chunk.next", "metadata_chunk.size",
+	"tracker.bytes", "tracker.base", "tracker.used", "tracker.dirty", "tracker.used_count", "tracker.dirty_count",
+	"tracker.state", "tracker.huge_allowed", "tracker.size", "tracker.requested", "tracker.trackers",
+	"tracker.free", "tracker.spans", "tracker.large_head", "tracker.large_body",
+	"slab.bytes", "slab.base", "slab.clean", "slab.free", "slab.objects", "slab.class", "slab.bits",
+	"magazine.bytes", "magazine.next", "magazine.count", "magazine.objects",
+	"page_map.bytes", "cache.filler",
+}
+
+var walkCells = []string{"page_map.root", "page_map.no_leaf", "pages.chunks", "metadata.chunks", "depot.full"}
+
+func (w *walker) damage(format string, args ...any) {
+	if len(w.h.Damage) == maxDamage {
+		w.h.Damage = append(w.h.Damage, "more is damaged than is listed here")
+	}
+	if len(w.h.Damage) < maxDamage {
+		w.h.Damage = append(w.h.Damage, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *walker) walk() error {
+	page, _ := w.c.first("pages.os_page")
+	w.h.OSPage, w.h.Granule = page, w.l.constant("granule")
+	if page < 1<<12 || page > 1<<16 || page&(page-1) != 0 {
+		return failure(ErrDamaged, "the heap says that a page of the system has %d bytes: it was overwritten", page)
+	}
+	w.statics()
+	if err := w.metadata(); err != nil {
+		return err
+	}
+	if err := w.chunks(); err != nil {
+		return err
+	}
+	for _, chunk := range w.h.Chunks {
+		if err := w.chunk(chunk); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(w.h.Slabs, func(a, b Slab) int { return cmp.Compare(a.Address, b.Address) })
+	if err := w.cached(); err != nil {
+		return err
+	}
+	for number, leaf := range w.leaves {
+		if leaf != 0 && number < 1<<16 {
+			w.h.PageMap = append(w.h.PageMap, Range{leaf, leaf + w.l.constant("leaf.bytes")})
+		}
+	}
+	slices.SortFunc(w.h.PageMap, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
+	return nil
+}
+
+func (w *walker) statics() {
+	bases := w.t.mark.bases
+	w.h.Static = []Range{
+		{bases[baseHeap], bases[baseHeap] + w.l.constant("heap.bytes")},
+		{bases[basePageMap], bases[basePageMap] + w.l.constant("page_map.bytes")},
+	}
+}
+
+// list follows pointers from `first`, at most `most` of them, and never in a circle.
+func (w *walker) list(what string, first, bytes, next uint64, most int, visit func(address uint64, node []byte) bool) error {
+	seen := map[uint64]bool{}
+	for address := first; address != 0; {
+		if seen[address] || len(seen) == most {
+			w.damage("the list of %s leads in a circle at %#x", what, address)
+			return nil
+		}
+		seen[address] = true
+		node, err := readAt(w.t.memory, address, int(bytes))
+		if errors.Is(err, errUnmapped) {
+			w.damage("the list of %s leads to %#x, where there is no memory", what, address)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !visit(address, node) {
+			return nil
+		}
+		address, _ = number(node, next, 8)
+	}
+	return nil
+}
+
+func (w *walker) metadata() error {
+	first, _ := w.c.first("metadata.chunks")
+	return w.list("metadata", first, w.l.constant("metadata_chunk.bytes"), w.l.constant("metadata_chunk.next"), maxChunks, func(address uint64, node []byte) bool {
+		size, _ := number(node, w.l.constant("metadata_chunk.size"), 8)
+		if size == 0 || size > 1<<40 {
+			w.damage("metadata at %#x says it has %d bytes", address, size)
+			return false
+		}
+		w.h.Metadata = append(w.h.Metadata, Range{address, address + size})
+		return true
+	})
+}
+
+func (w *walker) chunks() error {
+	first, _ := w.c.first("pages.chunks")
+	trackers := uint64(0)
+	err := w.list("address space", first, w.l.constant("chunk.bytes"), w.l.constant("chunk.next"), maxChunks, func(address uint64, node []byte) bool {
+		base, _ := number(node, w.l.constant("chunk.base"), 8)
+		count, _ := number(node, w.l.constant("chunk.trackers"), 8)
+		if base%w.l.constant("tracker") != 0 || count == 0 || count > maxTrackers-trackers || base>>48 != 0 {
+			w.damage("the chunk described at %#x says it has %d trackers at %#x", address, count, base)
+			return true
+		}
+		trackers += count
+		w.h.Chunks = append(w.h.Chunks, Range{base, base + count*w.l.constant("tracker")})
+		return true
+	})
+	slices.SortFunc(w.h.Chunks, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
+	for i := 1; i < len(w.h.Chunks); i++ {
+		if w.h.Chunks[i].Start < w.h.Chunks[i-1].End {
+			w.damage("two chunks of address space overlap at %#x", w.h.Chunks[i].Start)
+			w.h.Chunks = slices.Delete(w.h.Chunks, i, i+1)
+			i--
+		}
+	}
+	return err
+}
+
+// leaf is the address of the part of the page map that covers an address; 0 if there is none.
+func (w *walker) leaf(address uint64) (uint64, error) {
+	index := address / w.l.constant("leaf")
+	if leaf, ok := w.leaves[index]; ok {
+		return leaf, nil
+	}
+	root, zero := w.l.cell("page_map.root"), w.l.cell("page_map.no_leaf")
+	if index >= uint64(root.width)/8 {
+		return 0, nil
+	}
+	base := w.t.mark.bases[basePageMap]
+	row, err := readWord(w.t.memory, base+root.offset+8*index)
+	if err != nil {
+		return 0, err
+	}
+	leaf := uint64(0)
+	if row != 0 {
+		leaf = base + zero.offset + row
+	}
+	w.leaves[index] = leaf
+	return leaf, nil
+}
+
+// column reads the numbers that the page map holds for [from, to), `each` bytes of address space each.
+func (w *walker) column(name string, width, each, from, to uint64) ([]byte, error) {
+	var out []byte
+	for at := from; at < to; {
+		end := min(to, (at/w.l.constant("leaf")+1)*w.l.constant("leaf"))
+		leaf, err := w.leaf(at)
+		if err != nil {
+			return nil, err
+		}
+		bytes := (end - at) / each * width
+		if bytes > maxPiece {
+			return nil, failure(ErrDamaged, "the heap says that a stretch of it has %d bytes: it was overwritten", end-at)
+		}
+		part := make([]byte, bytes)
+		if leaf == 0 {
+			w.damage("the page map has no rows for %#x", at)
+		} else if err := w.t.memory.read([]span{{leaf + w.l.constant(name) + at%w.l.constant("leaf")/each*width, part}}); err != nil {
+			return nil, err
+		}
+		out = append(out, part...)
+		at = end
+	}
+	return out, nil
+}
+
+// group is how much of a chunk is read at a time.
+const group = 1 << 30
+
+func (w *walker) chunk(chunk Range) error {
+	for from := chunk.Start; from < chunk.End; from += group {
+		if err := w.stretch(from, min(from+group, chunk.End)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stretch reads the trackers of [from, to), and what lies in them.
+func (w *walker) stretch(from, to uint64) error {
+	size := w.l.constant("tracker")
+	pointers, err := w.column("leaf.trackers", 8, size, from, to)
+	if err != nil {
+		return err
+	}
+	spans := make([]span, 0, len(pointers)/8)
+	for i := range len(pointers) / 8 {
+		spans = append(spans, span{binary.LittleEndian.Uint64(pointers[8*i:]), make([]byte, w.l.constant("tracker.bytes"))})
+	}
+	if err := w.readEach("tracker", spans); err != nil {
+		return err
+	}
+	classes, err := w.column("leaf.classes", 1, w.h.Granule, from, to)
+	if err != nil {
+		return err
+	}
+	slabs, err := w.column("leaf.slabs", 8, w.h.Granule, from, to)
+	if err != nil {
+		return err
+	}
+	perTracker := int(size / w.h.Granule)
+	var found []uint64
+	for i, s := range spans {
+		tracker := w.tracker(from+uint64(i)*size, s)
+		w.h.Trackers = append(w.h.Trackers, tracker)
+		if tracker.State != TrackerSpans {
+			continue
+		}
+		for g := range perTracker {
+			k := i*perTracker + g
+			address := from + uint64(k)*w.h.Granule
+			class, slab := int(classes[k]), binary.LittleEndian.Uint64(slabs[8*k:])
+			switch {
+			case slab != 0:
+				if len(found) == 0 || found[len(found)-1] != slab {
+					found = append(found, slab)
+				}
+			case class >= int(w.l.constant("classes.small")) && class < len(w.l.classes):
+				w.medium[address] = len(w.h.Medium)
+				w.h.Medium = append(w.h.Medium, Block{Address: address, Size: w.l.classes[class].size})
+			case class != 0:
+				w.damage("the page map says that class %d is at %#x, where there is no slab", class, address)
+			}
+		}
+	}
+	return w.slabs(found, Range{from, to})
+}
+
+// readEach reads pieces; where one cannot be read, it is named as damage and left zero.
+func (w *walker) readEach(what string, spans []span) error {
+	err := w.t.memory.read(spans)
+	if !errors.Is(err, errUnmapped) {
+		return err
+	}
+	for _, s := range spans {
+		err := w.t.memory.read([]span{s})
+		if errors.Is(err, errUnmapped) {
+			w.damage("a %s is said to be described at %#x, where there is no memory", what, s.address)
+			clear(s.to)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) tracker(address uint64, s span) Tracker {
+	n := func(name string, width uint32) uint64 {
+		v, _ := number(s.to, w.l.constant(name), width)
+		return v
+	}
+	t := Tracker{Address: address, State: TrackerDamaged}
+	t.HugeAllowed = n("tracker.huge_allowed", 1) != 0
+	t.Used, t.Dirty = int(n("tracker.used_count", 2)), int(n("tracker.dirty_count", 2))
+	words := int((w.l.constant("tracker")/w.h.Granule + 63) / 64)
+	t.UsedBits = wordsAt(s.to, w.l.constant("tracker.used"), words)
+	t.DirtyBits = wordsAt(s.to, w.l.constant("tracker.dirty"), words)
+	if base := n("tracker.base", 8); base != address {
+		w.damage("the tracker of %#x says it is that of %#x", address, base)
+		return t
+	}
+	if count(t.UsedBits) != t.Used || count(t.DirtyBits) != t.Dirty {
+		w.damage("the tracker of %#x counts %d granules used and %d dirty, its bits say %d and %d", address, t.Used, t.Dirty, count(t.UsedBits), count(t.DirtyBits))
+	}
+	switch n("tracker.state", 1) {
+	case w.l.constant("tracker.free"):
+		t.State = TrackerFree
+	case w.l.constant("tracker.spans"):
+		t.State = TrackerSpans
+	case w.l.constant("tracker.large_body"):
+		t.State = TrackerLargeBody
+	case w.l.constant("tracker.large_head"):
+		t.State = TrackerLargeHead
+		size := n("tracker.size", 8)
+		if size > n("tracker.trackers", 4)*w.l.constant("tracker") {
+			w.damage("the large block at %#x says it has %d bytes, which is more than its trackers hold", address, size)
+		}
+		w.h.Large = append(w.h.Large, Block{Address: address, Size: size, Requested: n("tracker.requested", 8)})
+	default:
+		w.damage("the tracker of %#x is in a state that does not exist", address)
+	}
+	return t
+}
+
+func wordsAt(b []byte, offset uint64, words int) []uint64 {
+	out := make([]uint64, words)
+	for i := range out {
+		out[i], _ = number(b, offset+8*uint64(i), 8)
+	}
+	return out
+}
+
+func count(words []uint64) (ones int) {
+	for _, w := range words {
+		ones += bits.OnesCount64(w)
+	}
+	return ones
+}
+
+// slabs reads descriptions of slabs that lie in `within`.
+func (w *walker) slabs(addresses []uint64, within Range) error {
+	head := w.l.constant("slab.bits")
+	if head > 1<<12 {
+		return failure(ErrDamaged, "the library's description of itself is damaged: slabs begin with %d bytes", head)
+	}
+	heads := make([]span, 0, len(addresses))
+	for _, address := range addresses {
+		heads = append(heads, span{address, make([]byte, head)})
+	}
+	if err := w.readEach("slab", heads); err != nil {
+		return err
+	}
+	var bitmaps []span
+	var slabs []Slab
+	for _, s := range heads {
+		slab, ok := w.slab(s, within)
+		if !ok {
+			continue
+		}
+		slabs = append(slabs, slab)
+		bitmaps = append(bitmaps, span{s.address + head, make([]byte, 8*((slab.Objects+63)/64))})
+	}
+	if err := w.readEach("slab", bitmaps); err != nil {
+		return err
+	}
+	for i, slab := range slabs {
+		slab.FreeBits = wordsAt(bitmaps[i].to, 0, (slab.Objects+63)/64)
+		slab.CachedBits = make([]uint64, len(slab.FreeBits))
+		if got := count(slab.FreeBits); got != slab.Free {
+			w.damage("the slab at %#x counts %d free objects, its bits say %d", slab.Address, slab.Free, got)
+			slab.Free = min(got, slab.Objects)
+		}
+		w.h.Slabs = append(w.h.Slabs, slab)
+	}
+	return nil
+}
+
+func (w *walker) slab(s span, within Range) (Slab, bool) {
+	n := func(name string, width uint32) uint64 {
+		v, _ := number(s.to, w.l.constant(name), width)
+		return v
+	}
+	class := n("slab.class", 1)
+	base := n("slab.base", 8)
+	if class == 0 || class >= w.l.constant("classes.small") || class >= uint64(len(w.l.classes)) {
+		w.damage("the slab described at %#x is of class %d, which does not exist", s.address, class)
+		return Slab{}, false
+	}
+	row := w.l.classes[class]
+	if base < within.Start || base >= within.End || base%w.h.Granule != 0 || n("slab.objects", 2) != row.slabObjects || n("slab.free", 2) > row.slabObjects {
+		w.damage("the slab described at %#x says it has %d of %d objects free at %#x", s.address, n("slab.free", 2), n("slab.objects", 2), base)
+		return Slab{}, false
+	}
+	return Slab{
+		Address: base, Bytes: row.slabBytes, Class: int(class), ObjectSize: row.size,
+		Objects: int(row.slabObjects), Free: int(n("slab.free", 2)), CleanPages: n("slab.clean", 8),
+	}, true
+}
