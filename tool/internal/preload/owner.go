@@ -10,6 +10,13 @@ import (
 	"granary/tool/internal/procfs"
 )
 
+// ErrNotImported marks a program that does not call the symbol itself, though its libraries may.
+var ErrNotImported error = silent{}
+
+type silent struct{}
+
+func (silent) Error() string { return "" }
+
 // Owner is the file whose definition of symbol a running program calls. It reads the address that the
 // loader wrote into the program's relocation slot and looks it up in the maps, so it needs neither a
 // debugger nor the program's help. The program must have been started with LD_BIND_NOW=1.
@@ -67,7 +74,7 @@ func slotOf(f *elf.File, symbol string) (uint64, error) {
 			return slot, nil
 		}
 	}
-	return 0, fmt.Errorf("it imports no %s", symbol)
+	return 0, fmt.Errorf("it imports no %s%w", symbol, ErrNotImported)
 }
 
 // slotIn walks Elf64_Rela entries: offset, info (symbol index in the upper half), addend.

@@ -73,6 +73,9 @@ func (c Cell) Mark() string {
 }
 
 func (c Cell) times() string {
+	if math.IsInf(c.Cost, 0) || math.IsNaN(c.Cost) { // to a best value of 0
+		return ""
+	}
 	times := "×" + Number(c.Cost, "")
 	if c.Noise {
 		return "≈" + times

@@ -103,6 +103,19 @@ func (p *Process) Died(name string) error {
 	return fmt.Errorf("%s %s; the end of its log says: %s", name, how, p.LogTail(5))
 }
 
+// Output is everything an ended process printed, and how it failed, if it did.
+func (p *Process) Output() (string, error) {
+	<-p.done
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return "", fmt.Errorf("read its log: %w", err)
+	}
+	if p.err != nil {
+		return string(data), fmt.Errorf("failed (%w); the end of its log says: %s", p.err, p.LogTail(5))
+	}
+	return string(data), nil
+}
+
 // LogTail is the last lines of the log as one line.
 func (p *Process) LogTail(lines int) string {
 	data, err := os.ReadFile(p.log)

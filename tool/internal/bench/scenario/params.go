@@ -93,6 +93,10 @@ func (v Values) Words(name string) []string {
 func registerParams(fs *pflag.FlagSet, params []Param) map[string]*string {
 	out := map[string]*string{}
 	for _, p := range params {
+		if p.Full == "" {
+			out[p.Name] = fs.String(p.Name, "", p.Help)
+			continue
+		}
 		help := p.Help + " (default " + p.Full
 		for _, other := range []struct{ flag, value string }{{"quick", p.Quick}, {"long", p.Long}} {
 			if other.value != "" && other.value != p.Full {
@@ -139,6 +143,9 @@ func (p Param) check(value string) error {
 			return fmt.Errorf("%q is no duration; write one such as 10s or 500ms", value)
 		}
 	case Words:
+		if value == "" {
+			return nil
+		}
 		for word := range strings.SplitSeq(value, ",") {
 			if p.OneOf != nil && !slices.Contains(p.OneOf, word) {
 				return fmt.Errorf("there is no %q; choose from %s", word, strings.Join(p.OneOf, ", "))

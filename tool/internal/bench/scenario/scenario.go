@@ -49,7 +49,8 @@ func (s Scenario) Rows(v Values) []bench.Row {
 	return out
 }
 
-// A Need is a program that a scenario starts, and the Debian package that has it.
+// A Need is a program that a scenario starts, and the Debian package that has it. Without a package it
+// is one of ours, in build/bench.
 type Need struct{ Program, Package string }
 
 // extraDirs are where packages put programs that are not meant for everybody's PATH; the first match
@@ -58,6 +59,9 @@ var extraDirs = []string{"/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/post
 
 // Find is the path of an installed program.
 func (n Need) Find() (string, error) {
+	if n.Package == "" {
+		return findBuilt(n.Program)
+	}
 	// Not resolved further: some programs are links that go by the name they are called.
 	if path, err := exec.LookPath(n.Program); err == nil {
 		return filepath.Abs(path)
@@ -71,6 +75,27 @@ func (n Need) Find() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is not installed; install the package %s", n.Program, n.Package)
+}
+
+// findBuilt looks for a program of ours beside this command, which is built into build/bin, and in the
+// source tree around the current folder.
+func findBuilt(name string) (string, error) {
+	var places []string
+	if exe, err := os.Executable(); err == nil {
+		places = append(places, filepath.Join(filepath.Dir(exe), "..", "bench"))
+	}
+	if dir, err := os.Getwd(); err == nil {
+		for ; dir != "/"; dir = filepath.Dir(dir) {
+			places = append(places, filepath.Join(dir, "build", "bench"))
+		}
+	}
+	for _, dir := range places {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not built; build it with `cmake --build build --target bench/all`", name)
 }
 
 // find looks every need up; the error names all that are missing.

@@ -77,10 +77,18 @@ func (s *Server) readyLimit() time.Duration {
 
 // credential is the user that the server runs as; nil is the tool's own. The folder becomes theirs.
 func (s *Server) credential() (*syscall.Credential, error) {
-	if s.spec.User == "" || os.Geteuid() != 0 {
+	if s.spec.User == "" {
 		return nil, nil
 	}
-	return ids(s.spec.User)
+	return Credential(s.spec.User)
+}
+
+// Credential is another user, where the tool is root and so may become that; nil is the tool's own.
+func Credential(name string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	return ids(name)
 }
 
 func ids(name string) (*syscall.Credential, error) {
@@ -102,6 +110,9 @@ func verify(proc procfs.FS, pid int, name string, c allocators.Contender) error 
 	for _, symbol := range []string{"malloc", "free"} {
 		owner, err := preload.Owner(proc, pid, symbol)
 		if err != nil {
+			owner, err = first(proc, pid, err)
+		}
+		if err != nil {
 			return fmt.Errorf("cannot see which allocator took effect: %w", err)
 		}
 		if owner != c.Path {
@@ -109,6 +120,16 @@ func verify(proc procfs.FS, pid int, name string, c allocators.Contender) error 
 		}
 	}
 	return nil
+}
+
+// first is for programs that call malloc through their libraries only, so that it has no slot in them:
+// the first definition in the loader's order.
+func first(proc procfs.FS, pid int, otherwise error) (string, error) {
+	if !errors.Is(otherwise, preload.ErrNotImported) {
+		return "", otherwise
+	}
+	running, err := allocators.Of(proc, pid)
+	return running.Path, err
 }
 
 // Stop ends the server. It returns once it is gone.

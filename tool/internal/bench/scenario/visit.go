@@ -27,6 +27,28 @@ func (s *Shared) Tool(ctx context.Context, path string, args ...string) (string,
 	return run.Output(ctx, path, args, run.Clean(s.Environ))
 }
 
+// ToolAs is Tool as another user, for programs that refuse root.
+func (s *Shared) ToolAs(ctx context.Context, user, path string, args ...string) error {
+	credential, err := Credential(user)
+	if err != nil {
+		return err
+	}
+	p, err := run.Start(run.Spec{Path: path, Args: args, Env: run.Clean(s.Environ), Dir: s.Dir, Log: filepath.Join(s.Dir, "tool.log"), Credential: credential})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Stop(0)
+		return ctx.Err()
+	}
+	if _, err := p.Output(); err != nil {
+		return fmt.Errorf("%s %w", path, err)
+	}
+	return nil
+}
+
 // A Visit is one run of one contender through the phases.
 type Visit struct {
 	*Shared

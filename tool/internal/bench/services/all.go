@@ -5,6 +5,5 @@ import "granary/tool/internal/bench/scenario"
 
 // All are the scenarios, in the order in which help lists them.
 var All = []scenario.Scenario{
-	redisScenario,
-	mariadb,
+	redisScenario, kv, mariadb, nginx, memcached, postgres, rocksdb, python, node, rax,
 }

@@ -1,0 +1,142 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/cpushare"
+	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/procfs"
+)
+
+var kv = scenario.Scenario{
+	Name:    "kv",
+	Summary: "compare allocators under a small threaded key-value server that mallocs every item",
+	About:   "Reports the share of the server's CPU time that lies in the allocator's own code, where the kernel gives samples (root, or kernel.perf_event_paranoid at most 1).",
+	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Needs:   []scenario.Need{{Program: "kv_server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
+	Params: []scenario.Param{
+		{Name: "requests", Kind: scenario.Number, Full: "1000000", Quick: "300000", Long: "10000000", Least: 1000, Help: "inserts of each size, and keys they are spread over"},
+		{Name: "values", Kind: scenario.Numbers, Full: "100,1000,5000", Quick: "100,1000", Long: "100,1000", Least: 1, Help: "sizes of the values, in bytes, one after another"},
+		{Name: "threads", Kind: scenario.Number, Full: "2", Least: 1, Help: "threads of the server"},
+		{Name: "connections", Kind: scenario.Number, Full: "50", Least: 1, Help: "connections of the load"},
+		{Name: "pipeline", Kind: scenario.Number, Full: "16", Least: 1, Help: "requests sent before an answer is awaited"},
+		{Name: "settle", Kind: scenario.Duration, Full: "2s", Help: "how long the server is left alone before its memory is read"},
+	},
+	Phases: kvPhases,
+}
+
+const (
+	metricShare = "CPU share of the allocator"
+	metricLive  = "RSS / live"
+)
+
+// A kvVisit is the state that the phases of one visit share.
+type kvVisit struct {
+	redisServer
+	keys int
+}
+
+func kvPhases(values scenario.Values) []scenario.Phase {
+	k := &kvVisit{keys: values.Number("requests")}
+	list := []scenario.Phase{scenario.StartPhase(k.start)}
+	for _, size := range values.Numbers("values") {
+		for _, test := range []string{"set", "get"} {
+			list = append(list, scenario.Phase{
+				Name: fmt.Sprintf("%s %d B", test, size), Rows: append(benchmarkRows(), scenario.LowerRow(metricShare, "%")),
+				Do: func(ctx context.Context, v *scenario.Visit) error { return k.load(ctx, v, test, size) },
+			})
+		}
+		list = append(list, scenario.Phase{
+			Name: fmt.Sprintf("filled, %d B", size), Rows: []bench.Row{scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.LowerRow(metricLive, "ratio")},
+			Do: func(ctx context.Context, v *scenario.Visit) error { return k.fill(ctx, v, size) },
+		})
+	}
+	return append(list, scenario.Phase{Name: "3/4 deleted", Rows: []bench.Row{scenario.LowerRow(scenario.MetricRSS, "bytes")}, Do: k.fall},
+		scenario.Phase{Name: "flushed", Rows: []bench.Row{scenario.LowerRow(scenario.MetricRSS, "bytes")}, Do: k.flush}, scenario.WholePhase())
+}
+
+func (k *kvVisit) start(ctx context.Context, v *scenario.Visit) (err error) {
+	if k.port, err = v.FreePort(); err != nil {
+		return err
+	}
+	err = v.Start(ctx, scenario.ServerSpec{
+		Name: "kv_server", Path: v.Paths["kv_server"], Args: []string{"port=" + strconv.Itoa(k.port), "threads=" + v.Values["threads"]},
+		Ready: k.ping, ReadyLimit: 10 * time.Second,
+	})
+	if err == nil {
+		k.client = k.connect(1)
+	}
+	return err
+}
+
+func (k *kvVisit) load(ctx context.Context, v *scenario.Visit, test string, size int) error {
+	sampler, err := cpushare.Start(procfs.Live(), v.Server.PID(), 499)
+	if err != nil && !errors.Is(err, cpushare.ErrNotAllowed) {
+		return err
+	}
+	var b benchmarked
+	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
+		b, err = redisBenchmark(ctx, v, k.port, test, size, "-c", v.Values["connections"], "-P", v.Values["pipeline"])
+		return err
+	})
+	if sampler != nil {
+		code, codeErr := cpushare.CodeOf(procfs.Live(), v.Server.PID(), v.Contender)
+		share := sampler.Stop(code)
+		if codeErr == nil {
+			v.Set(metricShare, share.Allocator*100)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	v.Set(scenario.MetricThroughput, b.throughput)
+	v.Set(scenario.MetricP50, b.p50)
+	v.Set(scenario.MetricP99, b.p99)
+	v.Set(scenario.MetricP999, b.p999)
+	v.Set(scenario.MetricCPU, seen.CPUSeconds)
+	return nil
+}
+
+func (k *kvVisit) shuffled(round int) []int {
+	return rand.New(rand.NewPCG(uint64(round)+1, 3)).Perm(k.keys)
+}
+
+// fill writes the keys that the random ones left out, so that the live bytes are known.
+func (k *kvVisit) fill(ctx context.Context, v *scenario.Visit, size int) error {
+	if err := k.put(ctx, k.shuffled(v.Round), size); err != nil {
+		return err
+	}
+	rss, err := v.RSS()
+	v.Set(scenario.MetricRSS, rss)
+	v.Set(metricLive, rss/float64(k.keys*(size+len(redisKey(0)))))
+	return err
+}
+
+func (k *kvVisit) fall(ctx context.Context, v *scenario.Visit) error {
+	if err := k.remove(ctx, k.shuffled(v.Round)[:k.keys*3/4]); err != nil {
+		return err
+	}
+	return k.settle(ctx, v)
+}
+
+func (k *kvVisit) flush(ctx context.Context, v *scenario.Visit) error {
+	if err := k.client.FlushAll(ctx).Err(); err != nil {
+		return fmt.Errorf("flush kv_server: %w", err)
+	}
+	return k.settle(ctx, v)
+}
+
+func (k *kvVisit) settle(ctx context.Context, v *scenario.Visit) error {
+	if _, err := v.Settle(ctx, v.Values.Duration("settle")); err != nil {
+		return err
+	}
+	rss, err := v.RSS()
+	v.Set(scenario.MetricRSS, rss)
+	return err
+}

@@ -1,0 +1,142 @@
+package services
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/load"
+	"granary/tool/internal/bench/scenario"
+)
+
+var memcached = scenario.Scenario{
+	Name:    "memcached",
+	Summary: "compare allocators under memcached with the built-in open-loop driver",
+	About:   "memcached keeps values in slabs of its own, so an allocator shows in what connections cost, and in that it does no harm.",
+	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Needs:   []scenario.Need{{Program: "memcached", Package: "memcached"}},
+	Params: []scenario.Param{
+		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "connections at once, one number after another"},
+		{Name: "rate", Kind: scenario.Number, Full: "10000", Quick: "5000", Least: 100, Help: "requests a second, every other one a write"},
+		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
+		{Name: "keys", Kind: scenario.Number, Full: "100000", Quick: "20000", Least: 1, Help: "keys that the requests are spread over"},
+		{Name: "value", Kind: scenario.Number, Full: "1000", Least: 10, Help: "the largest value, in bytes"},
+		scenario.SettleParam(),
+	},
+	Phases: memcachedPhases,
+}
+
+func memcachedPhases(values scenario.Values) []scenario.Phase {
+	var address string
+	list := []scenario.Phase{scenario.StartPhase(func(ctx context.Context, v *scenario.Visit) error {
+		port, err := v.FreePort()
+		if err != nil {
+			return err
+		}
+		address = fmt.Sprintf("127.0.0.1:%d", port)
+		args := []string{"-l", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "0", "-m", "512", "-t", "2", "-c", "4096"}
+		if os.Geteuid() == 0 {
+			args = append(args, "-u", "nobody")
+		}
+		return v.Start(ctx, scenario.ServerSpec{
+			Name: "memcached", Path: v.Paths["memcached"], Args: args,
+			Ready: func(ctx context.Context) error { return ask(ctx, address, "version\r\n", "VERSION") },
+		})
+	})}
+	for _, connections := range values.Numbers("connections") {
+		list = append(list, scenario.Phase{
+			Name: fmt.Sprintf("get and set in turn, %s/s over %d connections", values["rate"], connections),
+			Rows: append(openRows(), scenario.LowerRow(scenario.MetricRSS, "bytes")),
+			Do:   func(ctx context.Context, v *scenario.Visit) error { return memcachedStep(ctx, v, address, connections) },
+		})
+	}
+	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+}
+
+// A memcachedClient is one connection.
+type memcachedClient struct {
+	conn  net.Conn
+	lines *bufio.Reader
+}
+
+func (m *memcachedClient) set(key, value string) error {
+	if _, err := fmt.Fprintf(m.conn, "set %s 0 0 %d\r\n%s\r\n", key, len(value), value); err != nil {
+		return err
+	}
+	reply, err := m.lines.ReadString('\n')
+	if err == nil && reply != "STORED\r\n" {
+		err = fmt.Errorf("set was answered by %q", reply)
+	}
+	return err
+}
+
+func (m *memcachedClient) get(key string) error {
+	if _, err := io.WriteString(m.conn, "get "+key+"\r\n"); err != nil {
+		return err
+	}
+	for {
+		reply, err := m.lines.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if reply == "END\r\n" {
+			return nil
+		}
+		words := strings.Fields(reply)
+		if len(words) != 4 || words[0] != "VALUE" {
+			return fmt.Errorf("get was answered by %q", reply)
+		}
+		size, err := strconv.Atoi(words[3])
+		if err != nil {
+			return fmt.Errorf("get was answered by %q", reply)
+		}
+		if _, err := m.lines.Discard(size + 2); err != nil {
+			return err
+		}
+	}
+}
+
+func memcachedStep(ctx context.Context, v *scenario.Visit, address string, connections int) error {
+	clients := make([]*memcachedClient, connections)
+	for i := range clients {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("open connection %d to memcached: %w", i+1, err)
+		}
+		defer conn.Close()
+		clients[i] = &memcachedClient{conn, bufio.NewReader(conn)}
+	}
+	keys, largest := v.Values.Number("keys"), v.Values.Number("value")
+	value := strings.Repeat("v", largest)
+	var outcome load.Outcome
+	seen, err := v.Watch(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
+		l.Begin()
+		outcome, err = load.Run(ctx, load.Plan{
+			Rate: float64(v.Values.Number("rate")), Duration: v.Values.Duration("time"), Connections: connections,
+			Do: func(_ context.Context, c, n int) error {
+				dice := rand.New(rand.NewPCG(uint64(v.Round), uint64(n)))
+				key := "key" + strconv.Itoa(dice.IntN(keys))
+				if n%2 == 0 {
+					return clients[c].set(key, value[:1+dice.IntN(largest)])
+				}
+				return clients[c].get(key)
+			},
+		})
+		l.End()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	recordOutcome(v, outcome)
+	v.Set("server CPU a request", seen.CPUSeconds/float64(outcome.Requests)*1e6)
+	v.Set(scenario.MetricRSS, seen.PeakRSS)
+	return nil
+}

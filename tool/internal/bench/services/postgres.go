@@ -1,0 +1,186 @@
+package services
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/run"
+	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/bench/stat"
+)
+
+var postgres = scenario.Scenario{
+	Name:    "postgres",
+	Summary: "compare allocators under PostgreSQL with pgbench",
+	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Needs: []scenario.Need{
+		{Program: "postgres", Package: "postgresql"}, {Program: "initdb", Package: "postgresql"},
+		{Program: "pgbench", Package: "postgresql-contrib"}, {Program: "pg_isready", Package: "postgresql-client"},
+	},
+	Params: []scenario.Param{
+		{Name: "clients", Kind: scenario.Numbers, Full: "8,32,128", Quick: "16", Least: 1, Help: "connections at once, step by step on one server; each is a process"},
+		{Name: "workloads", Kind: scenario.Words, Full: "select-only,tpcb-like", OneOf: []string{"select-only", "simple-update", "tpcb-like"}, Help: "pgbench's scripts"},
+		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
+		{Name: "scale", Kind: scenario.Number, Full: "5", Quick: "2", Least: 1, Help: "hundred thousands of accounts"},
+		scenario.SettleParam(),
+	},
+	Prepare: preparePostgres,
+	Phases:  postgresPhases,
+}
+
+// postgresUser is whom the server runs as: it refuses root.
+const postgresUser = "postgres"
+
+func postgresPhases(values scenario.Values) []scenario.Phase {
+	list := []scenario.Phase{scenario.StartPhase(startPostgres)}
+	for _, workload := range values.Words("workloads") {
+		for _, clients := range values.Numbers("clients") {
+			list = append(list, scenario.Phase{
+				Name: fmt.Sprintf("%s, %d clients", workload, clients),
+				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes")},
+					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
+				Do: func(ctx context.Context, v *scenario.Visit) error { return postgresStep(ctx, v, workload, clients) },
+			})
+		}
+	}
+	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+}
+
+func postgresArgs(dir, data string) []string {
+	return []string{"-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "max_connections=600", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=128MB"}
+}
+
+// preparePostgres makes a data folder filled by pgbench, of which each visit gets a copy.
+func preparePostgres(ctx context.Context, shared *scenario.Shared) error {
+	data := filepath.Join(shared.Dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	if err := scenario.Give(shared.Dir, postgresUser); err != nil {
+		return err
+	}
+	if err := shared.ToolAs(ctx, postgresUser, shared.Paths["initdb"], "-D", data, "-A", "trust", "-U", "granary", "--no-sync"); err != nil {
+		return err
+	}
+	credential, err := scenario.Credential(postgresUser)
+	if err != nil {
+		return err
+	}
+	server, err := run.Start(run.Spec{
+		Path: shared.Paths["postgres"], Args: postgresArgs(shared.Dir, data), Env: run.Clean(shared.Environ), Dir: shared.Dir,
+		Log: filepath.Join(shared.Dir, "postgres.log"), Credential: credential,
+	})
+	if err != nil {
+		return err
+	}
+	defer server.StopBy(syscall.SIGINT, 30*time.Second)
+	if err := server.WaitReady(ctx, "postgres", 30*time.Second, func(ctx context.Context) error { return postgresReady(ctx, shared, shared.Dir) }); err != nil {
+		return err
+	}
+	_, err = shared.Tool(ctx, shared.Paths["pgbench"], "-h", shared.Dir, "-U", "granary", "-i", "-q", "-s", shared.Values["scale"], "postgres")
+	return err
+}
+
+func postgresReady(ctx context.Context, shared *scenario.Shared, dir string) error {
+	_, err := shared.Tool(ctx, shared.Paths["pg_isready"], "-h", dir, "-d", "postgres", "-U", "granary")
+	return err
+}
+
+func startPostgres(ctx context.Context, v *scenario.Visit) error {
+	data := filepath.Join(v.Dir, "data")
+	if _, err := v.Tool(ctx, "/bin/cp", "-a", filepath.Join(v.Shared.Dir, "data"), data); err != nil {
+		return err
+	}
+	return v.Start(ctx, scenario.ServerSpec{
+		Name: "postgres", Path: v.Paths["postgres"], Args: postgresArgs(v.Dir, data), User: postgresUser, Signal: syscall.SIGINT, Tree: true,
+		Ready: func(ctx context.Context) error { return postgresReady(ctx, v.Shared, v.Dir) },
+	})
+}
+
+func postgresStep(ctx context.Context, v *scenario.Visit, workload string, clients int) error {
+	logs := filepath.Join(v.Dir, "pgbench")
+	var report string
+	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
+		report, err = v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-M", "prepared", "-b", workload,
+			"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(int(max(1, v.Values.Duration("time").Seconds()))),
+			"--random-seed", strconv.Itoa(v.Round+1), "-l", "--log-prefix", logs, "postgres")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	done, perSecond, err := parsePgbench(report)
+	if err != nil {
+		return err
+	}
+	latencies, err := pgbenchLatencies(logs)
+	if err != nil {
+		return err
+	}
+	v.Set(transactions, perSecond)
+	v.Set(cpuPerTrans, seen.CPUSeconds/done*1e3)
+	v.Set(scenario.MetricRSS, seen.PeakRSS)
+	v.Set(scenario.MetricP50, stat.Quantile(latencies, 0.5))
+	v.Set(scenario.MetricP99, stat.Quantile(latencies, 0.99))
+	v.Set(scenario.MetricP999, stat.Quantile(latencies, 0.999))
+	return nil
+}
+
+var (
+	pgbenchDone = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
+	pgbenchRate = regexp.MustCompile(`tps = ([0-9.]+) \(without`)
+)
+
+func parsePgbench(text string) (done, perSecond float64, err error) {
+	count, rate := pgbenchDone.FindStringSubmatch(text), pgbenchRate.FindStringSubmatch(text)
+	if count == nil || rate == nil {
+		return 0, 0, fmt.Errorf("pgbench printed no result; it printed: %.300q", text)
+	}
+	done, _ = strconv.ParseFloat(count[1], 64) // the pattern holds digits only
+	perSecond, _ = strconv.ParseFloat(rate[1], 64)
+	return done, perSecond, nil
+}
+
+// pgbenchLatencies reads and removes the logs of pgbench: a line a transaction, whose third word is its
+// latency in microseconds. They are returned in milliseconds.
+func pgbenchLatencies(prefix string) ([]float64, error) {
+	paths, err := filepath.Glob(prefix + ".*")
+	if err != nil {
+		return nil, fmt.Errorf("find the logs of pgbench: %w", err)
+	}
+	var out []float64
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the log of pgbench: %w", err)
+		}
+		for scanner := bufio.NewScanner(file); scanner.Scan(); {
+			words := strings.Fields(scanner.Text())
+			if len(words) < 3 {
+				continue
+			}
+			if us, err := strconv.ParseFloat(words[2], 64); err == nil {
+				out = append(out, us/1e3)
+			}
+		}
+		file.Close()
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove the log of pgbench: %w", err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("pgbench left no log of transactions at %s.*", prefix)
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,42 @@
+package services
+
+import (
+	"context"
+	_ "embed"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/scenario"
+)
+
+//go:embed programs/objects.py
+var pythonProgram string
+
+//go:embed programs/objects.js
+var nodeProgram string
+
+var python = script("python", "compare allocators under a Python program: objects, text, JSON, threads, compression",
+	scenario.Need{Program: "/usr/bin/python3", Package: "python3"}, "objects.py", pythonProgram,
+	// Without it Python hands small objects out of arenas of its own, and asks malloc for those alone.
+	"PYTHONMALLOC=malloc")
+
+var node = script("node", "compare allocators under a Node.js program: objects, buffers, compression, workers",
+	scenario.Need{Program: "node", Package: "nodejs"}, "objects.js", nodeProgram)
+
+// script is the scenario of a program that an interpreter runs; it prints its own metrics.
+func script(name, summary string, interpreter scenario.Need, file, text string, env ...string) scenario.Scenario {
+	return scenario.Scenario{
+		Name: name, Summary: summary, Rounds: bench.Rounds{Full: 5, Quick: 3}, Needs: []scenario.Need{interpreter},
+		Params: []scenario.Param{{Name: "size", Kind: scenario.Number, Full: "10", Quick: "2", Long: "100", Least: 1, Help: "how much it does; 1 is a second or so"}},
+		Phases: func(values scenario.Values) []scenario.Phase {
+			return []scenario.Phase{{Name: "the program", Rows: append(scenario.ProgramRows(), scenario.LowerRow("RSS after the fall", "bytes")),
+				Do: func(ctx context.Context, v *scenario.Visit) error {
+					path, err := v.WriteFile(file, text)
+					if err != nil {
+						return err
+					}
+					_, err = v.Program(ctx, scenario.ServerSpec{Name: name, Path: v.Paths[interpreter.Program], Args: []string{path, values["size"]}, Env: env})
+					return err
+				}}}
+		},
+	}
+}

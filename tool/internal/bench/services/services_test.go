@@ -1,0 +1,107 @@
+package services
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"granary/tool/internal/bench"
+)
+
+func TestKvFillsItsRows(t *testing.T) {
+	r := measure(t, kv, "--requests", "20000", "--values", "100", "--settle", "50ms")
+	if ratio := r.Values("glibc", bench.Key{Phase: "filled, 100 B", Metric: metricLive})[0]; ratio < 1 || ratio > 10 {
+		t.Errorf("RSS / live is %v", ratio)
+	}
+}
+
+func TestNginxFillsItsRows(t *testing.T) {
+	measure(t, nginx, "--time", "1s", "--connections", "8", "--settle", "50ms")
+}
+
+func TestMemcachedFillsItsRows(t *testing.T) {
+	measure(t, memcached, "--time", "300ms", "--rate", "500", "--connections", "3", "--settle", "50ms")
+}
+
+func TestPostgresFillsItsRows(t *testing.T) {
+	measure(t, postgres, "--time", "1s", "--clients", "2", "--scale", "1", "--settle", "50ms")
+}
+
+func TestRocksdbFillsItsRows(t *testing.T) {
+	measure(t, rocksdb, "--keys", "20000", "--tests", "fillrandom,readrandom,seekrandom,readwhilewriting")
+}
+
+func TestPythonAndNodeFillTheirRows(t *testing.T) {
+	t.Run("python", func(t *testing.T) { measure(t, python, "--size", "1") })
+	t.Run("node", func(t *testing.T) { measure(t, node, "--size", "1") })
+}
+
+// tree is as much of a radix tree's face as the driver calls: a list. The real one comes from a package
+// archive, which a test does not fetch.
+const tree = `#include "rax.h"
+#include RAX_MALLOC_INCLUDE
+#include <string.h>
+void *raxNotFound = &raxNotFound;
+struct node { struct node *next; size_t size; char key[64]; };
+rax *raxNew(void) { rax *r = rax_malloc(sizeof(*r)); memset(r, 0, sizeof(*r)); return r; }
+int raxInsert(rax *r, unsigned char *s, size_t n, void *d, void **old) {
+  struct node *e = rax_malloc(sizeof(*e)); (void)d; (void)old;
+  e->next = r->head; e->size = n; memcpy(e->key, s, n); r->head = e; r->numele++; r->numnodes++; return 1;
+}
+void *raxFind(rax *r, unsigned char *s, size_t n) {
+  for (struct node *e = r->head; e; e = e->next) if (e->size == n && memcmp(e->key, s, n) == 0) return e;
+  return raxNotFound;
+}
+uint64_t raxSize(rax *r) { return r->numele; }
+void raxFree(rax *r) { for (struct node *e = r->head; e;) { struct node *next = e->next; rax_free(e); e = next; } rax_free(r); }
+`
+
+const treeHeader = `#include <stdint.h>
+#include <stddef.h>
+typedef struct rax { struct node *head; uint64_t numele, numnodes; } rax;
+extern void *raxNotFound;
+rax *raxNew(void); int raxInsert(rax *, unsigned char *, size_t, void *, void **); void *raxFind(rax *, unsigned char *, size_t);
+uint64_t raxSize(rax *); void raxFree(rax *);
+`
+
+func TestRaxDrivesTheTreeThatItIsGiven(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"rax.c": tree, "rax.h": treeHeader} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := measure(t, rax, "--source", dir, "--numbers", "2000", "--uuids", "1000")
+	if got := r.Values("glibc", bench.Key{Phase: "1000 uuid keys", Metric: "keys"})[0]; got != 1000 {
+		t.Errorf("%v keys", got)
+	}
+}
+
+func TestReportsOfLoadGeneratorsAreReadOrRefused(t *testing.T) {
+	w, err := parseWrk("  Latency Distribution\n     50%    2.14ms\n     75%    3.00ms\n     90%  850.00us\n     99%    1.20s \n  30500 requests in 3.05s, 10MB read\nRequests/sec:  10000.50\n")
+	if want := (wrkReport{10000.5, 30500, 2.14, 0.85, 1200}); err != nil || w != want {
+		t.Errorf("wrk: %+v, %v", w, err)
+	}
+	if _, err := parseWrk("  Non-2xx or 3xx responses: 7\n"); err == nil || !strings.Contains(err.Error(), "wrk met errors: Non-2xx or 3xx responses: 7") {
+		t.Errorf("wrk: %v", err)
+	}
+	done, rate, err := parsePgbench("number of transactions actually processed: 1234\ntps = 617.5 (without initial connection time)\n")
+	if err != nil || done != 1234 || rate != 617.5 {
+		t.Errorf("pgbench: %v, %v, %v", done, rate, err)
+	}
+	got := map[string]float64{}
+	text := "... finished 100 ops\rreadrandom   :       2.136 micros/op 925219 ops/sec 0.043 seconds\nPercentiles: P50: 1.54 P75: 1.97 P99: 4.00 P99.9: 15.62 P99.99: 39.67\n"
+	if err := recordDbBench(func(m string, v float64) { got[m] = v }, "readrandom", text); err != nil || got["throughput"] != 925219 || got["p99.9"] != 0.01562 {
+		t.Errorf("db_bench: %v, %v", got, err)
+	}
+	for _, err := range []error{second(parseWrk("")), third(parsePgbench("")), recordDbBench(nil, "x", "")} {
+		if err == nil || !strings.Contains(err.Error(), "printed no result") {
+			t.Errorf("nothing printed: %v", err)
+		}
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func third[A, B any](_ A, _ B, err error) error { return err }
