@@ -85,9 +85,11 @@ func whole(_ context.Context, v *Visit) error {
 		return err
 	}
 	v.Set(MetricCPU, cpu)
-	if !v.Server.spec.Tree { // the peak of the first process says nothing of a tree
-		v.Set(bench.MetricPeakRSS, float64(memory.Peak))
+	peak := float64(memory.Peak)
+	if v.Server.spec.Tree { // the kernel knows no peak of several processes: the largest sample
+		peak = max(v.peak, float64(memory.RSS))
 	}
+	v.Set(bench.MetricPeakRSS, peak)
 	v.Stop()
 	if usage, ok := v.Server.process.Rusage(); ok {
 		v.setUsage(usage)

@@ -59,6 +59,7 @@ type Visit struct {
 	proc      procfs.FS
 	sample    bench.Sample
 	phase     string
+	peak      float64 // the largest RSS that a Watch saw
 }
 
 // Start starts the server under the contender, and returns when it is ready and the contender is
@@ -127,6 +128,9 @@ func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) err
 	load := &Load{watch: w}
 	err := work(ctx, load)
 	w.stop()
+	for _, point := range w.rss {
+		v.peak = max(v.peak, point[1])
+	}
 	for _, series := range w.series(v.phase) {
 		v.sample.Trace(series)
 	}
