@@ -175,9 +175,9 @@ struct Layout {
   }
 };
 
-// Writable, so that core files hold it once it was written (RetainDescriptor). A section of its own, which
-// the shared library puts at an address of its own: nothing in the process reads it unless asked
-// for figures, and next to other data it would be mapped together with that.
+// Writable, so that core files hold it once it was written (RetainDescriptor). A section of its
+// own, which the shared library puts at an address of its own: nothing in the process reads it
+// unless asked for figures, and next to other data it would be mapped together with that.
 extern "C" {
 __attribute__((used, visibility("hidden"), section(".granary_descriptor"),
                aligned(64))) constinit Layout::Descriptor granary_descriptor = Layout::Make();

@@ -3,8 +3,11 @@
 // of its words, so that it needs no relocation when the program starts. Include it once, in a file
 // that every program with the library links.
 //
-// Words of the note (name "Granary", type 1): the version of the note, then the distances to the
-// descriptor and to the bases, in the order of granary::Base.
+// Words of the note (name "Granary", type 1): the version of the note, which is also the bell, then
+// the distances to the descriptor and to the bases, in the order of granary::Base.
+//
+// The bell is a futex that never changes. Helper threads wait on it beside their own; whoever can
+// open the file can map this page of it and wake them, all those of processes that use the file.
 #pragma once
 
 __asm__(
@@ -12,6 +15,9 @@ __asm__(
     ".balign 4\n"
     ".long 8, 9f - 8f, 1\n"
     ".asciz \"Granary\"\n"
+    ".globl granary_bell\n"
+    ".hidden granary_bell\n"
+    "granary_bell:\n"
     "8:\n"
     ".quad 1\n"
     ".quad granary_descriptor - .\n"

@@ -9,6 +9,9 @@
 // Absent from a program that is not linked to libpthread (glibc before 2.34).
 #pragma weak pthread_create
 
+// In the note (entry/note.h): the same word of the same file in every process.
+extern "C" const uint32_t granary_bell __attribute__((visibility("hidden")));
+
 namespace granary {
 namespace {
 
@@ -28,6 +31,7 @@ constexpr size_t kPayHelpedFrom = kMiB;  // with one
 constexpr size_t kPayStep = 64 * kKiB;   // what a slow path pays at most
 constexpr size_t kPaySlabs = 16;         // and how many slabs it looks at for that
 constexpr uint32_t kSteps = kNumSmall + 1;
+constexpr uint32_t kBellValue = 1;  // of granary_bell, for ever
 
 uint64_t WindowMillis() {
   const int64_t decay = options.DecayMillis();
@@ -185,6 +189,7 @@ void Upkeep::HelperLoop() noexcept {
   uint32_t quiet = 0;
   uint64_t end = Linux::NowMillis() + WindowMillis();
   for (;;) {
+    if (control_.Pending()) control_.Serve();
     const uint64_t now = Linux::NowMillis();
     if (options.dirty_decay_ms >= 0 && now >= end) {
       const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
@@ -205,13 +210,19 @@ void Upkeep::HelperLoop() noexcept {
     const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
-    Linux::WaitFor(asleep_, 1, dormant ? kDormantMillis : end - now);
+    const bool rung = Linux::WaitForOrBell(asleep_, 1, granary_bell, kBellValue,
+                                           dormant ? kDormantMillis : end - now);
     asleep_.store(0);
-    if (dormant) {  // the decay time may be another by now
+    if (dormant && !rung) {  // the decay time may be another by now
       quiet = 0;
       end = Linux::NowMillis() + WindowMillis();
     }
   }
+}
+
+void Upkeep::ServeControl() noexcept {
+  if (!HelperRuns()) return control_.Serve();
+  if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
 }
 
 // Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
@@ -248,6 +259,7 @@ void Upkeep::AfterFork(bool child) noexcept {
   wanted_.store(false);
   not_before_ = Linux::NowMillis() + kChildMillis;
   asleep_.store(0);
+  control_.Forget();
 }
 
 }  // namespace granary

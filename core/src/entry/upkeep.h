@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "entry/control.h"
 #include "os/linux.h"
 #include "os/mutex.h"
 #include "sizes/size_classes.h"
@@ -16,6 +17,8 @@ class Upkeep {
  public:
   // On every slow path, with no lock held.
   void Poll() noexcept {
+    if (control_.Pending()) [[unlikely]]
+      ServeControl();
     if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) {
       PollWithoutHelper();
     } else if (asleep_.load(std::memory_order_relaxed) != 0) {
@@ -55,6 +58,7 @@ class Upkeep {
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
 
   void PollWithoutHelper() noexcept;
+  GRANARY_COLD void ServeControl() noexcept;
   void PollAsleep() noexcept;
   void StartHelper() noexcept;
   static void* HelperMain(void* self) noexcept;
@@ -69,6 +73,7 @@ class Upkeep {
   size_t DirtyBound() noexcept;
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
+  Control control_;
   Mutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};      // the process has grown so that a helper pays

@@ -22,6 +22,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
 #ifndef SYS_rseq
 #if defined(__aarch64__)
 #define SYS_rseq 293
@@ -75,6 +78,9 @@ void* MapAt(size_t bytes, void* hint) {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return Failed(p) ? nullptr : reinterpret_cast<void*>(p);
 }
+
+// How often to look where there is no other way.
+constexpr uint64_t kLookMillis = 100;
 
 constexpr uint32_t kRestartSignature =
 #if defined(__aarch64__)
@@ -241,6 +247,32 @@ long Linux::ReadAndClose(int file, char* to, size_t size) noexcept {
   const long bytes = Call(SYS_read, file, Bits(to), static_cast<long>(size));
   Call(SYS_close, file);
   return bytes;
+}
+
+// struct futex_waitv of linux/futex.h, which older headers lack.
+struct Waiter {
+  uint64_t value;
+  uint64_t address;
+  uint32_t flags;
+  uint32_t reserved = 0;
+};
+
+bool Linux::WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, const uint32_t& bell,
+                          uint32_t bell_value, uint64_t millis) noexcept {
+  constexpr uint32_t kSize32 = 2;
+  const Waiter waiters[2] = {{value, AddressOf(&word), kSize32 | FUTEX_PRIVATE_FLAG},
+                             {bell_value, AddressOf(&bell), kSize32}};
+  timespec until{};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  const uint64_t nanos = static_cast<uint64_t>(until.tv_nsec) + millis % 1000 * 1000000;
+  until.tv_sec += static_cast<time_t>(millis / 1000 + nanos / 1000000000);
+  until.tv_nsec = static_cast<long>(nanos % 1000000000);
+  const long result = Call(SYS_futex_waitv, Bits(waiters), 2, 0, Bits(&until), CLOCK_MONOTONIC);
+  constexpr long kBadAddress = -14, kNoSuchCall = -38;
+  if (result == kNoSuchCall || result == kBadAddress) {
+    WaitFor(word, value, millis < kLookMillis ? millis : kLookMillis);
+  }
+  return result == 1;
 }
 
 void Linux::WriteError(const char* text, size_t bytes) noexcept {

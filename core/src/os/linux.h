@@ -32,6 +32,10 @@ struct Linux {
   // closed.
   static int OpenFile(const char* path) noexcept;
   static long ReadAndClose(int file, char* to, size_t size) noexcept;
+  // Likewise, or until somebody rings `bell`, a word that is in a file and always has `bell_value`;
+  // true if it was rung. Kernels before 5.16 cannot wait for both: it looks 10 times a second.
+  static bool WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, const uint32_t& bell,
+                            uint32_t bell_value, uint64_t millis) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
   [[noreturn]] static void Abort() noexcept;
   // Whether the kernel runs restartable sequences for the calling thread at `area`.

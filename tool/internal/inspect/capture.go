@@ -54,7 +54,7 @@ func (c *capture) plan() {
 	var end [knownBases]uint64
 	for _, cell := range l.cells {
 		base := cell.base
-		if base >= knownBases || (cell.scale == 0 && base != baseHeap) {
+		if base >= knownBases || (cell.scale == 0 && base != baseHeap && base != baseOptions) {
 			continue
 		}
 		if end[base] == 0 || cell.offset < c.from[base] {
@@ -62,6 +62,7 @@ func (c *capture) plan() {
 		}
 		end[base] = max(end[base], cell.end())
 	}
+	c.from[baseOptions] = 0
 	for _, o := range l.options {
 		end[baseOptions] = max(end[baseOptions], min(o.offset, most)+uint64(min(o.width, 8)))
 	}

@@ -93,13 +93,15 @@ func (c *capture) snapshot() *Snapshot {
 		}
 		s.Metrics = append(s.Metrics, m)
 	}
-	for _, row := range l.options {
+	sources := c.values("options.source")
+	for i, row := range l.options {
 		o := row.Option
 		v, ok := number(c.bases[baseOptions], row.offset-c.from[baseOptions], row.width)
 		if !ok {
 			continue
 		}
 		o.Value = signed(v, row.width)
+		o.Source = l.sources[at(sources, i)]
 		s.Options = append(s.Options, o)
 	}
 	return s

@@ -44,6 +44,7 @@ const (
 // A mark is what a note says: addresses in the target.
 type mark struct {
 	version    uint64
+	bell       uint64 // a futex in the file, on which helper threads wait
 	descriptor uint64
 	bases      []uint64
 	image      image
@@ -143,7 +144,7 @@ func parseMark(words []byte, address uint64) (mark, bool) {
 		return mark{}, false
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(words[8*i:]) }
-	m := mark{version: word(0)}
+	m := mark{version: word(0), bell: address}
 	for i := 1; i < len(words)/8; i++ {
 		m.bases = append(m.bases, address+8*uint64(i)+word(i))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // The layout of the descriptor; see core/src/stats/descriptor.h.
@@ -61,6 +62,7 @@ type layout struct {
 	version   int
 	library   string
 	constants map[string]int64
+	sources   map[uint64]string // of the values of options
 	cells     []cell
 	cellNames map[string]int
 	metrics   []metricRow
@@ -139,6 +141,7 @@ func decodeLayout(all []byte) (*layout, error) {
 		version:   int(u32(all[8:])),
 		library:   d.text(u32(all[16:])),
 		constants: map[string]int64{},
+		sources:   map[uint64]string{},
 		cellNames: map[string]int{},
 	}
 	d.rows(tableConstants, 16, func(row []byte) {
@@ -168,6 +171,11 @@ func decodeLayout(all []byte) (*layout, error) {
 		v := func(i int) uint64 { return uint64(u32(row[4*i:])) }
 		l.classes = append(l.classes, classRow{v(0), v(1), v(2), v(3), v(4), v(5), v(6), v(7)})
 	})
+	for name, value := range l.constants {
+		if source, ok := strings.CutPrefix(name, "option_source."); ok {
+			l.sources[uint64(value)] = source
+		}
+	}
 	if d.err == nil {
 		l.check(d)
 	}

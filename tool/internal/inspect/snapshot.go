@@ -81,6 +81,7 @@ type Option struct {
 	Help      string `json:"help"`
 	AtRunTime bool   `json:"at_run_time"` // whether it can change while the program runs
 	Value     int64  `json:"value"`
+	Source    string `json:"source"` // where the value comes from: "default", "GRANARY_CONF", ...
 	Default   int64  `json:"default"`
 	Lowest    int64  `json:"lowest"`
 	Highest   int64  `json:"highest"`

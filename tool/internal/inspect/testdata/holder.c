@@ -1,5 +1,5 @@
-/* A program whose heap the tests read. holder MODE: builds a heap of all kinds of objects, writes what
- * malloc_info says of it to stdout, then does as MODE says. */
+/* A program whose heap the tests read. holder MODE: builds a heap of all kinds of objects, writes
+ * what malloc_info says of it to stdout, then does as MODE says. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -56,6 +56,15 @@ static void Storm(int threads) {
   for (int i = 0; i < threads; ++i) pthread_create(&thread, NULL, Churn, (void*)(uintptr_t)(i + 1));
 }
 
+/* Enough for a helper thread, and then free. */
+static void Grow(void) {
+  enum { kMany = 60000 };
+  static void* many[kMany];
+  for (int i = 0; i < kMany; ++i) many[i] = memset(malloc(1500), 1, 1500);
+  for (int i = 0; i < kMany; ++i) free(many[i]);
+  for (int i = 0; i < kMany; ++i) many[i] = malloc(100 + i % 100);
+}
+
 static void Say(void) {
   malloc_info(0, stdout);
   fputs("ready\n", stdout);
@@ -67,9 +76,10 @@ int main(int argc, char** argv) {
   setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
   Build();
   if (strcmp(mode, "storm") == 0) Storm(64);
+  if (strstr(mode, "helper") != NULL) Grow();
   if (strcmp(mode, "fork") == 0 && fork() != 0) return wait(NULL) < 0;
   Say();
   if (strcmp(mode, "abort") == 0) abort();
-  if (strcmp(mode, "stop") == 0) raise(SIGSTOP);
+  if (strncmp(mode, "stop", 4) == 0) raise(SIGSTOP);
   for (;;) pause();
 }

@@ -1,0 +1,52 @@
+#include "entry/control.h"
+
+#include "entry/heap.h"
+#include "entry/measure.h"
+
+namespace granary {
+
+void Control::Serve() noexcept {
+  if (busy_.exchange(true, std::memory_order_acquire)) return;
+  const uint32_t number = requested_.load(std::memory_order_acquire);
+  if (number != answered_.load(std::memory_order_relaxed)) {
+    char argument[kMaxArgument];
+    __builtin_memcpy(argument, argument_, sizeof argument);
+    argument[sizeof argument - 1] = 0;
+    value_ = 0;
+    result_ = Run(command_, argument);
+    answered_.store(number, std::memory_order_release);
+  }
+  busy_.store(false, std::memory_order_release);
+}
+
+Control::Result Control::Run(Command command, const char* argument) noexcept {
+  switch (command) {
+    case Command::kPurge:
+      value_ = heap.Trim();
+      return Result::kDone;
+    case Command::kSet: {
+      const bool fine = options.Apply(argument, Source::kRunning);
+      heap.ApplyOptions();
+      return fine ? Result::kDone : Result::kRefused;
+    }
+    case Command::kFlush: {
+      const Snapshot before = Measure();
+      heap.FlushCaches();
+      const Snapshot after = Measure();
+      const uint64_t held = before.cached + before.depot, left = after.cached + after.depot;
+      value_ = held > left ? held - left : 0;
+      return Result::kDone;
+    }
+    case Command::kReset:
+      heap.pages().ResetPeaks();
+      return Result::kDone;
+  }
+  return Result::kUnknown;
+}
+
+void Control::Forget() noexcept {
+  answered_.store(requested_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  busy_.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace granary

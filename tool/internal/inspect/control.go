@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"granary/tool/internal/procfs"
+)
+
+// A Command is something to ask of a process.
+type Command struct {
+	name     string
+	argument string
+}
+
+// Purge gives all free memory of the process back to the system.
+func Purge() Command { return Command{name: "purge"} }
+
+// Flush empties the caches of all CPUs into the slabs.
+func Flush() Command { return Command{name: "flush"} }
+
+// Reset lets the peaks count from now on.
+func Reset() Command { return Command{name: "reset"} }
+
+// Set changes options, "name:value,name:value".
+func Set(options string) Command { return Command{name: "set", argument: options} }
+
+// An Ack is the answer to a Command.
+type Ack struct {
+	Bytes uint64        // given back (Purge), or sent from the caches to the slabs (Flush)
+	After time.Duration // from the request to the answer
+}
+
+// between two looks for an answer.
+const between = 2 * time.Millisecond
+
+// Request asks the process to do something and waits until it is done, or ctx is. The helper thread
+// of the process is woken for it; a process without one acts at its next slow path. A request that
+// was not answered in time stays and is done later: the error is then ErrNoAnswer.
+func (t *Target) Request(ctx context.Context, c Command) (Ack, error) {
+	p, ok := t.memory.(process)
+	if !ok {
+		return Ack{}, failure(ErrReadOnly, "a core file cannot be steered: name a process")
+	}
+	code, ok := t.layout.constants["control."+c.name]
+	if _, words := t.layout.cellNames["control.requested"]; !ok || !words {
+		return Ack{}, failure(ErrVersion, "the library in the process knows no %s: use the granary command that came with it", c.name)
+	}
+	if err := t.checkOptions(c); err != nil {
+		return Ack{}, err
+	}
+	begin := time.Now()
+	number, err := t.post(p, uint32(code), c.argument)
+	if err != nil {
+		return Ack{}, err
+	}
+	ring := t.bell()
+	defer ring.close()
+	for {
+		ring.wake()
+		answered, err := t.figure("control.answered")
+		if err != nil {
+			return Ack{}, t.explain(err)
+		}
+		if uint32(answered) == number {
+			ack, err := t.answer(c)
+			ack.After = time.Since(begin)
+			return ack, err
+		}
+		select {
+		case <-ctx.Done():
+			return Ack{}, t.noAnswer(c, time.Since(begin))
+		case <-time.After(between):
+		}
+	}
+}
+
+// post writes the request; its number goes last.
+func (t *Target) post(p process, code uint32, argument string) (uint32, error) {
+	room := t.layout.cell("control.argument")
+	if len(argument) >= int(room.width) {
+		return 0, failure(ErrReadOnly, "the options are too long: give at most %d characters at a time", room.width-1)
+	}
+	requested, err := t.figure("control.requested")
+	if err != nil {
+		return 0, t.explain(err)
+	}
+	number := uint32(requested)
+	for number == uint32(requested) {
+		number = rand.Uint32()
+	}
+	write := func(name string, bytes []byte) {
+		if err == nil {
+			c := t.layout.cell(name)
+			err = p.write(t.mark.bases[c.base]+c.offset, bytes)
+		}
+	}
+	write("control.argument", append([]byte(argument), 0))
+	write("control.command", binary.LittleEndian.AppendUint32(nil, code))
+	write("control.requested", binary.LittleEndian.AppendUint32(nil, number))
+	return number, err
+}
+
+func (t *Target) answer(c Command) (Ack, error) {
+	result, err := t.figure("control.result")
+	if err != nil {
+		return Ack{}, t.explain(err)
+	}
+	value, err := t.figure("control.value")
+	if err != nil {
+		return Ack{}, t.explain(err)
+	}
+	switch result {
+	case t.layout.constant("control.done"):
+		return Ack{Bytes: value}, nil
+	case t.layout.constant("control.refused"):
+		return Ack{}, failure(ErrReadOnly, "the process refused %q: its own standard error says why", c.argument)
+	}
+	return Ack{}, failure(ErrVersion, "the library in the process does not know %s: use the granary command that came with it", c.name)
+}
+
+func (t *Target) noAnswer(c Command, waited time.Duration) error {
+	why := "it has no helper thread and will do it when it next allocates or frees beyond its caches"
+	if stat, err := procfs.Live().Stat(t.PID); err == nil && strings.ContainsAny(stat.State, "Tt") {
+		why = "it is stopped and will do it when it goes on"
+	} else if v, err := t.figure("upkeep.helper"); err == nil && v == t.layout.constant("upkeep.helper_runs") {
+		why = "its helper thread could not be woken from here and will do it when it next wakes"
+	}
+	return failure(ErrNoAnswer, "process %d has not done the %s within %v: %s", t.PID, c.name, waited.Round(time.Millisecond), why)
+}
+
+// checkOptions refuses what the process would refuse, so that the reason is told here.
+func (t *Target) checkOptions(c Command) error {
+	if c.name != "set" {
+		return nil
+	}
+	for row := range strings.SplitSeq(c.argument, ",") {
+		name, value, _ := strings.Cut(row, ":")
+		if err := t.checkOption(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Target) checkOption(name, value string) error {
+	var names []string
+	for _, o := range t.layout.options {
+		if o.AtRunTime {
+			names = append(names, o.Name)
+		}
+		if o.Name != name {
+			continue
+		}
+		if !o.AtRunTime {
+			return failure(ErrReadOnly, "option %s cannot change while the program runs: set it in GRANARY_CONF before the start", name)
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if value == "" || err == nil && (n < o.Lowest || n > o.Highest) {
+			return failure(ErrReadOnly, "option %s cannot be %q: give %d to %d", name, value, o.Lowest, o.Highest)
+		}
+		return nil
+	}
+	return failure(ErrReadOnly, "the process has no option %q: those that can change while it runs are %s", name, strings.Join(names, ", "))
+}
+
+// A bell is a page of the library's file, in which a word is a futex that helper threads wait on.
+type bell struct {
+	page   []byte
+	offset int
+}
+
+// bell maps the page; without it (the file is gone, or may not be opened) wake does nothing.
+func (t *Target) bell() *bell {
+	maps, err := procfs.Live().Maps(t.PID)
+	if err != nil {
+		return &bell{}
+	}
+	m, ok := procfs.Holding(maps, t.mark.bell)
+	if !ok {
+		return &bell{}
+	}
+	at := m.Offset + t.mark.bell - m.Start
+	page := uint64(os.Getpagesize())
+	for _, path := range []string{
+		procfs.Live().Path(t.PID, fmt.Sprintf("map_files/%x-%x", m.Start, m.End)),
+		filepath.Join(procfs.Live().Path(t.PID, "root"), m.Path),
+	} {
+		file, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		mapped, err := unix.Mmap(int(file.Fd()), int64(at&^(page-1)), int(page), unix.PROT_READ, unix.MAP_SHARED)
+		file.Close()
+		if err == nil {
+			return &bell{mapped, int(at & (page - 1))}
+		}
+	}
+	return &bell{}
+}
+
+func (b *bell) wake() {
+	if b.page == nil {
+		return
+	}
+	const futexWake = 1
+	address := uintptr(unsafe.Pointer(&b.page[b.offset]))
+	unix.Syscall6(unix.SYS_FUTEX, address, futexWake, math.MaxInt32, 0, 0, 0) // nobody waits, or some do
+}
+
+func (b *bell) close() {
+	if b.page != nil {
+		unix.Munmap(b.page)
+	}
+}

@@ -1,0 +1,98 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func request(t *testing.T, target *Target, c Command, patience time.Duration) (Ack, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return target.Request(ctx, c)
+}
+
+// never keeps the helper asleep: only a request can wake it.
+const never = "dirty_decay_ms:-1"
+
+func TestPurgeWakesAHelperThatSleeps(t *testing.T) {
+	h := hold(t, "helper", never)
+	target := mustOpen(t, h.pid())
+	before := mustSnapshot(t, target)
+	if helper, _ := before.Value("helper"); helper != 1 {
+		t.Fatal("the holder has no helper thread")
+	}
+	dirty, _ := before.Value("dirty")
+	if dirty < 32<<20 {
+		t.Fatalf("the holder has only %d bytes dirty", dirty)
+	}
+	ack, err := request(t, target, Purge(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ack.Bytes < dirty {
+		t.Errorf("%d bytes went back of %d dirty ones", ack.Bytes, dirty)
+	}
+	t.Logf("purged %d MiB in %v", ack.Bytes>>20, ack.After)
+	after := mustSnapshot(t, target)
+	// A heap that grew has two trackers faulted in ahead of need.
+	if left, _ := after.Value("dirty"); left > 4<<20 {
+		t.Errorf("%d bytes are still dirty", left)
+	}
+}
+
+func TestASlowPathActsWhereThereIsNoHelper(t *testing.T) {
+	h := hold(t, "storm", quiet)
+	if _, err := request(t, mustOpen(t, h.pid()), Flush(), 20*time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptionsChangeInTheProcess(t *testing.T) {
+	h := hold(t, "helper", never)
+	target := mustOpen(t, h.pid())
+	if _, err := request(t, target, Set("dirty_decay_ms:777"), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range mustSnapshot(t, target).Options {
+		if o.Name == "dirty_decay_ms" && (o.Value != 777 || o.Source != "the running program") {
+			t.Errorf("after it was set to 777: %+v", o)
+		}
+	}
+	for _, wrong := range []string{"abort_conf:true", "no_such:1", "dirty_decay_ms:-5", "dirty_decay_ms", strings.Repeat("dirty_decay_ms:1,", 60) + "dirty_decay_ms:1"} {
+		if _, err := request(t, target, Set(wrong), time.Second); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("set %s: %v", wrong, err)
+		}
+	}
+}
+
+func TestResetLetsPeaksStartAgain(t *testing.T) {
+	h := hold(t, "helper", never)
+	target := mustOpen(t, h.pid())
+	if _, err := request(t, target, Reset(), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	s := mustSnapshot(t, target)
+	peak, _ := s.Value("used_spans_peak")
+	if used, _ := s.Value("used_spans"); used != peak {
+		t.Errorf("the peak is %d after a reset at %d", peak, used)
+	}
+}
+
+func TestAStoppedProcessAnswersLater(t *testing.T) {
+	h := hold(t, "stop-helper", never)
+	waitForState(t, h.pid(), "T")
+	target := mustOpen(t, h.pid())
+	_, err := request(t, target, Purge(), 50*time.Millisecond)
+	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("a stopped process: %v", err)
+	}
+	syscall.Kill(h.pid(), syscall.SIGCONT)
+	if _, err := request(t, target, Purge(), 10*time.Second); err != nil {
+		t.Error(err)
+	}
+}
