@@ -14,6 +14,8 @@ import (
 	"granary/tool/internal/exporter"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
+	"granary/tool/internal/stats"
+	"granary/tool/internal/why"
 
 	"github.com/spf13/pflag"
 )
@@ -31,6 +33,8 @@ func commands() []cli.Command {
 	rows := []cli.Command{
 		{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Group: groupRun, Takes: cli.Programs, Run: preload.Command, Exits: runExits},
 		in(groupLook, ps.Row),
+		in(groupLook, stats.Row),
+		in(groupLook, why.Row),
 		in(groupLook, doctor.Row),
 		in(groupLook, exporter.Row),
 	}

@@ -81,8 +81,10 @@ func kindOf(r procfs.Region) Kind {
 		return Anonymous
 	case strings.HasPrefix(path, "["):
 		return Kernel // vdso, vvar, vsyscall
-	case strings.HasPrefix(r.Perms[3:], "s") || strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/memfd:") || strings.HasPrefix(path, "/SYSV") || strings.HasPrefix(path, "/dev/zero"):
+	case strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/memfd:") || strings.HasPrefix(path, "/SYSV") || strings.HasPrefix(path, "/dev/zero"):
 		return Shared
+	case strings.HasPrefix(r.Perms[3:], "s"):
+		return Files
 	case strings.HasPrefix(r.Perms, "rw"):
 		return Data
 	case strings.Contains(r.Perms, "x") || r.Anonymous > 0 || isObject(path):

@@ -28,10 +28,11 @@ func TestKindsOfMappings(t *testing.T) {
 		region(0x4020000, 0x4030000, "rw-p", ""),
 		region(0x5000000, 0x5001000, "r--p", "/var/lib/table.db"),
 		region(0x6000000, 0x6001000, "rw-s", "/memfd:x (deleted)"),
+		region(0x6800000, 0x6801000, "r--s", "/usr/lib/gconv/gconv-modules.cache"),
 		region(0x7000000, 0x7001000, "rw-p", "[stack]"),
 		region(0x8000000, 0x8001000, "r-xp", "[vdso]"),
 	}
-	want := []Kind{Code, Code, Data, Data, Heap, Anonymous, Stacks, Anonymous, Anonymous, Anonymous, Files, Shared, Stacks, Kernel}
+	want := []Kind{Code, Code, Data, Data, Heap, Anonymous, Stacks, Anonymous, Anonymous, Anonymous, Files, Shared, Files, Stacks, Kernel}
 	for i, r := range Classify(regions) {
 		if r.Kind != want[i] {
 			t.Errorf("region %d (%s %s) is %v, want %v", i, r.Perms, r.Path, r.Kind, want[i])

@@ -53,7 +53,12 @@ type Table struct {
 
 // Write prints the table without borders; width 0 leaves lines as long as they are, else what is
 // longer is cut.
-func (t Table) Write(w io.Writer, width int) {
+func (t Table) Write(w io.Writer, width int) { t.write(w, width, true) }
+
+// WriteBody leaves the header out.
+func (t Table) WriteBody(w io.Writer, width int) { t.write(w, width, false) }
+
+func (t Table) write(w io.Writer, width int, header bool) {
 	out := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.Options{}
@@ -61,15 +66,17 @@ func (t Table) Write(w io.Writer, width int) {
 	style.Format = table.FormatOptions{Header: text.FormatDefault, Row: text.FormatDefault}
 	out.SetStyle(style)
 	var configs []table.ColumnConfig
-	header := table.Row{}
+	heads := table.Row{}
 	for i, h := range t.Header {
 		if strings.HasPrefix(h, " ") {
 			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
-		header = append(header, strings.TrimSpace(h))
+		heads = append(heads, strings.TrimSpace(h))
 	}
 	out.SetColumnConfigs(configs)
-	out.AppendHeader(header)
+	if header {
+		out.AppendHeader(heads)
+	}
 	for _, row := range t.Rows {
 		cells := table.Row{}
 		for _, cell := range row {
@@ -84,4 +91,12 @@ func (t Table) Write(w io.Writer, width int) {
 		}
 		fmt.Fprintln(w, line)
 	}
+}
+
+// JSONLine writes value in one line.
+func JSONLine(w io.Writer, value any) error {
+	if err := json.NewEncoder(w).Encode(value); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
 }

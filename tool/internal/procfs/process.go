@@ -116,3 +116,12 @@ func (fs FS) Sysctl(name string) string {
 	}
 	return strings.TrimSpace(string(data))
 }
+
+// Exe is the path of the program the process runs.
+func (fs FS) Exe(pid int) (string, error) {
+	path, err := os.Readlink(fs.Path(pid, "exe"))
+	if err != nil {
+		return "", fmt.Errorf("find the program of process %d: %w", pid, err)
+	}
+	return path, nil
+}

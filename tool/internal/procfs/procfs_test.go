@@ -102,7 +102,7 @@ func TestSmapsOfThisProcessAddUp(t *testing.T) {
 
 func TestPagesAgreeWithWhatWasTouched(t *testing.T) {
 	size := os.Getpagesize()
-	block, err := unix.Mmap(-1, 0, 8*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	block, err := unix.Mmap(-1, 0, 2000*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,20 +110,39 @@ func TestPagesAgreeWithWhatWasTouched(t *testing.T) {
 	if err := unix.Madvise(block, unix.MADV_NOHUGEPAGE); err != nil {
 		t.Logf("huge pages stay possible: %v", err)
 	}
-	block[2*size], block[5*size] = 1, 1
-	pages, err := Live().Pages(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
+	for i := 2; i < 2000; i += 3 { // more stretches than one request returns
+		block[i*size] = 1
 	}
-	defer pages.Close()
-	states := make([]PageState, 8)
-	if err := pages.Read(uint64(uintptr(unsafe.Pointer(&block[0]))), states); err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range states {
-		if s.Resident() != (i == 2 || i == 5) || s.Swapped() {
-			t.Errorf("page %d: %x", i, s)
+	block[3*size] = 1
+	sum := block[6*size] // a read: the page of zeros
+	base := uint64(uintptr(unsafe.Pointer(&block[0])))
+	for _, scan := range []bool{true, false} {
+		pages, err := Live().Pages(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
 		}
+		pages.noScan = !scan
+		got := map[int]bool{}
+		err = pages.Resident(base, base+uint64(len(block)), func(start, end uint64) {
+			for at := start; at < end; at += pages.PageSize() {
+				got[int(at-base)/size] = true
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2000 {
+			zero := i == 6 && !pages.Exact()
+			if want := i%3 == 2 || i == 3 || zero; got[i] != want {
+				t.Errorf("scan %v: page %d is %v, want %v", scan, i, got[i], want)
+			}
+		}
+		if err := pages.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if sum != 0 {
+		t.Error("a page of zeros is not zero")
 	}
 }
 

@@ -16,6 +16,7 @@ type Region struct {
 	PrivateDirty  uint64
 	Anonymous     uint64
 	AnonHugePages uint64
+	LazyFree      uint64 // freed with MADV_FREE: counts until the kernel needs it
 	Swap          uint64
 }
 
@@ -70,6 +71,8 @@ func (r *Region) set(name string, bytes uint64) {
 		r.Anonymous = bytes
 	case "AnonHugePages":
 		r.AnonHugePages = bytes
+	case "LazyFree":
+		r.LazyFree = bytes
 	case "Swap":
 		r.Swap = bytes
 	}

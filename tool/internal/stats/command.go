@@ -1,0 +1,55 @@
+package stats
+
+import (
+	"context"
+	"errors"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/subject"
+
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary stats`.
+var Row = cli.Command{
+	Name: "stats", Usage: "PID|CORE [options]", Takes: cli.PIDs,
+	Summary: "show every figure of a process that runs Granary",
+	About: `The figures are read from the process's memory; nothing runs in it, and a stopped process is read as
+well; so is a core file. docs/reference/counters.md explains each. The process must be yours, or you
+root.`,
+	Examples: []cli.Example{
+		{Line: "stats 812", Does: "the totals, layer by layer"},
+		{Line: "stats 812 --classes", Does: "and every size class, the most wasteful first"},
+		{Line: "stats core.812", Does: "of a process that has died"},
+		{Line: "stats 812 --options", Does: "and the options in effect"},
+		{Line: "stats 812 --json | jq '.metrics[] | select(.name == \"live\").value'", Does: "one figure, for a script"},
+	},
+	Setup: setup,
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	var v View
+	fs.BoolVar(&v.Classes, "classes", false, "also every size class that was used")
+	fs.BoolVar(&v.Caches, "caches", false, "also every cache")
+	fs.BoolVar(&v.Locks, "locks", false, "also every lock")
+	fs.BoolVar(&v.Options, "options", false, "also the options in effect")
+	asJSON := fs.Bool("json", false, "print everything as JSON")
+	return cli.Arguments(1, 1, subject.Usage, func(_ context.Context, env cli.Env, args []string) (err error) {
+		s, err := subject.Open(procfs.Live(), args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		snapshot, err := s.Snapshot()
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return present.JSON(env.Stdout, snapshot)
+		}
+		Write(env.Stdout, s.Title, snapshot, v)
+		return nil
+	})
+}

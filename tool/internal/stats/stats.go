@@ -1,0 +1,156 @@
+// Package stats shows the figures of a process that runs Granary.
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/present"
+)
+
+// layers in the order a call passes them, with what each is.
+var layers = []struct{ name, what string }{
+	{"entry", "what the program holds"},
+	{"sizes", "rounding up to size classes"},
+	{"front", "caches of the CPUs"},
+	{"depot", "between the caches"},
+	{"central", "slabs"},
+	{"pages", "the page heap"},
+	{"os", "the system"},
+}
+
+// View says what is shown besides the totals.
+type View struct{ Classes, Options, Caches, Locks bool }
+
+// Value shows a metric in its unit.
+func Value(m inspect.Metric) string {
+	switch m.Unit {
+	case "bytes":
+		return present.Bytes(m.Value)
+	case "nanoseconds":
+		return time.Duration(m.Value).Round(time.Microsecond).String()
+	}
+	return present.Count(m.Value)
+}
+
+// Write prints the figures, a layer after the other.
+func Write(w io.Writer, title string, s *inspect.Snapshot, v View) {
+	fmt.Fprintf(w, "%s, %s\n", title, agreement(s))
+	for _, layer := range order(s.Metrics) {
+		fmt.Fprintf(w, "\n%s\n", layer.heading)
+		t := present.Table{Header: []string{"", " ", ""}}
+		for _, m := range layer.metrics {
+			t.Rows = append(t.Rows, []string{"  " + m.Name, Value(m), m.Help})
+		}
+		t.WriteBody(w, 0)
+	}
+	if v.Classes {
+		fmt.Fprintln(w, "\nsize classes that were used, the most wasteful first")
+		Classes(s.Classes).Write(w, 0)
+	}
+	if v.Caches {
+		fmt.Fprintln(w, "\ncaches")
+		caches(s.Caches).Write(w, 0)
+	}
+	if v.Locks {
+		fmt.Fprintln(w, "\nlocks")
+		locks(s.Locks).Write(w, 0)
+	}
+	if v.Options {
+		fmt.Fprintln(w, "\noptions")
+		Options(s.Options).Write(w, 0)
+	}
+}
+
+func agreement(s *inspect.Snapshot) string {
+	if s.Consistent {
+		return "all figures of one moment"
+	}
+	return "figures read while the process went on: sums may be off by " + present.Bytes(s.Bound)
+}
+
+type group struct {
+	heading string
+	metrics []inspect.Metric
+}
+
+// order gathers the metrics by layer; layers of later versions come last.
+func order(metrics []inspect.Metric) []group {
+	var out []group
+	left := slices.Clone(metrics)
+	for _, l := range layers {
+		g := group{heading: l.name + ": " + l.what}
+		for _, m := range metrics {
+			if m.Layer == l.name {
+				g.metrics = append(g.metrics, m)
+			}
+		}
+		left = slices.DeleteFunc(left, func(m inspect.Metric) bool { return m.Layer == l.name })
+		if len(g.metrics) > 0 {
+			out = append(out, g)
+		}
+	}
+	if len(left) > 0 {
+		out = append(out, group{heading: "other", metrics: left})
+	}
+	return out
+}
+
+// Classes is the table of the classes that were ever used, by waste.
+func Classes(classes []inspect.Class) present.Table {
+	used := slices.DeleteFunc(slices.Clone(classes), func(c inspect.Class) bool { return c.Allocations == 0 && c.Slabs == 0 && c.Live == 0 })
+	slices.SortStableFunc(used, func(a, b inspect.Class) int { return cmp.Compare(b.WasteBytes(), a.WasteBytes()) })
+	t := present.Table{Header: []string{" SIZE", " LIVE", " LIVE BYTES", " WASTE", " CACHED", " DEPOT", " FREE IN SLABS", " SLABS", " PARTIAL", " GIVEN BACK", " ALLOCATIONS", " FREES"}}
+	for _, c := range used {
+		t.Rows = append(t.Rows, []string{
+			present.Count(c.Size), present.Count(c.Live), present.Bytes(c.LiveBytes()), present.Bytes(c.WasteBytes()),
+			present.Count(c.Cached), present.Count(c.Depot), present.Count(c.SlabFree), present.Count(c.Slabs), present.Count(c.PartialSlabs),
+			present.Bytes(c.CleanBytes), present.Count(c.Allocations), present.Count(c.Frees)})
+	}
+	return t
+}
+
+func caches(all []inspect.CacheInfo) present.Table {
+	t := present.Table{Header: []string{"CACHE", " OBJECTS", " BYTES", " ROOM"}}
+	for _, c := range all {
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %d", c.Kind, c.Index), present.Count(c.Objects), present.Bytes(c.Bytes), present.Bytes(c.Room)})
+	}
+	return t
+}
+
+func locks(all []inspect.Lock) present.Table {
+	t := present.Table{Header: []string{"LOCK", " TAKEN", " WAITED FOR", "NOW"}}
+	for _, l := range all {
+		now := ""
+		if l.Held {
+			now = "held"
+		}
+		t.Rows = append(t.Rows, []string{l.Name, present.Count(l.Taken), present.Count(l.Contentions), now})
+	}
+	return t
+}
+
+// Options is the table of the settings in effect.
+func Options(all []inspect.Option) present.Table {
+	t := present.Table{Header: []string{"OPTION", " VALUE", " DEFAULT", "CHANGEABLE", "MEANING"}}
+	for _, o := range all {
+		changeable := "at start"
+		if o.AtRunTime {
+			changeable = "granary ctl"
+		}
+		t.Rows = append(t.Rows, []string{o.Name, setting(o, o.Value), setting(o, o.Default), changeable, o.Help})
+	}
+	return t
+}
+
+func setting(o inspect.Option, value int64) string {
+	if o.Type == "bool" {
+		return strconv.FormatBool(value != 0)
+	}
+	return strconv.FormatInt(value, 10)
+}

@@ -1,0 +1,137 @@
+package stats
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/procfs"
+)
+
+var sample = &inspect.Snapshot{
+	Version: "0.1.0", LayoutVersion: 1, Bound: 1 << 20,
+	Metrics: []inspect.Metric{
+		{Name: "dirty", Kind: "gauge", Unit: "bytes", Layer: "pages", Help: "bytes of free spans that still hold pages", Value: 3 << 20},
+		{Name: "live", Kind: "gauge", Unit: "bytes", Layer: "entry", Help: "bytes of all objects the program holds", Value: 1 << 30},
+		{Name: "allocations", Kind: "counter", Unit: "count", Layer: "front", Help: "allocations so far", Value: 12345678},
+		{Name: "release_time", Kind: "counter", Unit: "nanoseconds", Layer: "os", Help: "time these calls took", Value: 1234567},
+		{Name: "news", Kind: "gauge", Unit: "count", Layer: "future", Help: "a figure of a later version", Value: 5},
+	},
+	Classes: []inspect.Class{
+		{Size: 48, Smaller: 32, Small: true, Allocations: 1000, Frees: 900, Live: 100, Cached: 50, SlabFree: 1215, Slabs: 1, PartialSlabs: 1, SlabBytes: 65536, CleanBytes: 32768},
+		{Size: 64, Small: true},
+		{Size: 131072, Allocations: 5, Frees: 1, Live: 4, Cached: 1},
+	},
+	Caches: []inspect.CacheInfo{{Kind: "cpu", Index: 0, Objects: 51, Bytes: 133472, Room: 1 << 20}},
+	Locks:  []inspect.Lock{{Name: "pages", Taken: 1234, Contentions: 5, Held: true}, {Name: "depot"}},
+	Options: []inspect.Option{
+		{Name: "dirty_decay_ms", Type: "int64_t", Help: "milliseconds after which unused pages go back", AtRunTime: true, Value: 5000, Default: 1000},
+		{Name: "abort_conf", Type: "bool", Help: "end the program when an option is wrong", Value: 1},
+	},
+}
+
+func TestEveryView(t *testing.T) {
+	var out bytes.Buffer
+	Write(&out, "process 812 (app), Granary 0.1.0", sample, View{Classes: true, Caches: true, Locks: true, Options: true})
+	golden.Check(t, "testdata/everything.golden", out.Bytes())
+	out.Reset()
+	still := *sample
+	still.Consistent = true
+	Write(&out, "process 812 (app), Granary 0.1.0", &still, View{})
+	golden.Check(t, "testdata/totals.golden", out.Bytes())
+}
+
+func call(args ...string) (string, string, int) {
+	var out, errs bytes.Buffer
+	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Row}, append([]string{"stats"}, args...))
+	return out.String(), errs.String(), code
+}
+
+// sleeper is a stopped process with this preload.
+func sleeper(t *testing.T, preload string) string {
+	t.Helper()
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	for range 500 {
+		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(cmd.Process.Pid)
+}
+
+func TestAStoppedProcess(t *testing.T) {
+	library := os.Getenv("GRANARY_LIB")
+	if library == "" {
+		library = "../../../build/lib/libgranary.so"
+	}
+	library, err := filepath.Abs(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built: run make")
+	}
+	pid := sleeper(t, library)
+	out, errs, code := call(pid, "--json")
+	var s inspect.Snapshot
+	if err := json.Unmarshal([]byte(out), &s); code != 0 || err != nil || !s.Consistent {
+		t.Fatalf("code %d, %v, said %q: %s", code, err, errs, out)
+	}
+	if live, ok := s.Value("live"); !ok || live == 0 {
+		t.Errorf("live is %d, %v", live, ok)
+	}
+	text, _, code := call(pid, "--classes", "--options")
+	for _, want := range []string{"process " + pid + " (sleep), Granary ", "all figures of one moment", "dirty_decay_ms", "LIVE BYTES"} {
+		if code != 0 || !strings.Contains(text, want) {
+			t.Errorf("code %d, no %q in:\n%s", code, want, text)
+		}
+	}
+}
+
+func TestWhatCannotBeRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "core")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := sleeper(t, "")
+	for _, c := range []struct {
+		arg, want string
+		code      int
+	}{
+		{other, "process " + other + " does not run Granary but glibc", 1},
+		{"1073741824", "there is no process 1073741824", 1},
+		{"many", `"many" is not a process id`, cli.CodeUsage},
+		{file, "is neither a process nor a core file", 1},
+	} {
+		_, errs, code := call(c.arg)
+		if code != c.code || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: code %d, said %q", c.arg, code, errs)
+		}
+	}
+	if _, errs, code := call(); code != cli.CodeUsage || errs != "granary: say the PID of a process, or the path of a core file\n" {
+		t.Errorf("code %d, said %q", code, errs)
+	}
+}

@@ -1,0 +1,104 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary why`.
+var Row = cli.Command{
+	Name: "why", Usage: "PID [options]", Takes: cli.PIDs,
+	Summary: "explain the resident memory of a process: where it is, why, and what to do",
+	About: `A waterfall from the bytes the program holds to the RSS that the kernel reports, which adds up: every
+page in memory is counted once. Below it the three largest causes in words. Of a process under another
+allocator it says what the kernel knows. The process must be yours, or you root; nothing runs in it.`,
+	Examples: []cli.Example{
+		{Line: "why 812", Does: "the waterfall and the causes"},
+		{Line: "why 812 --json | jq .causes", Does: "for a script"},
+	},
+	Setup: setup,
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
+	return cli.Arguments(1, 1, "the PID of a process", func(_ context.Context, env cli.Env, args []string) error {
+		pid, err := cli.PID(args[0])
+		if err != nil {
+			return err
+		}
+		w, err := Explain(procfs.Live(), pid)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return present.JSON(env.Stdout, w)
+		}
+		w.write(env.Stdout)
+		return nil
+	})
+}
+
+// barWidth is how many columns RSS takes.
+const barWidth = 24
+
+func (w Waterfall) write(out io.Writer) {
+	fmt.Fprintf(out, "%s\n\n", w.Subject)
+	level := int64(0)
+	t := present.Table{Header: []string{"", " ", " ", "", ""}}
+	for _, s := range w.Steps {
+		before := level
+		level += s.Bytes
+		size, from, to := present.Signed(s.Bytes), min(before, level), max(before, level)
+		if s.Sum {
+			level = s.Bytes
+			size, from, to = present.Bytes(uint64(max(0, s.Bytes))), 0, s.Bytes
+		}
+		if s.About {
+			size = "about " + size
+		}
+		name := "  " + s.Name
+		if s.Sum {
+			name = "= " + s.Name
+		}
+		t.Rows = append(t.Rows, []string{name, size, present.Percent(float64(s.Bytes), float64(w.RSS)), w.bar(from, to), s.Note})
+	}
+	t.WriteBody(out, 0)
+	fmt.Fprintf(out, "\nThe kernel reports %s, %s; the sum is off by %.2f %%.\n", present.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
+	if len(w.Causes) > 0 {
+		fmt.Fprint(out, "\nThe largest causes:\n")
+	}
+	for i, c := range w.Causes {
+		fmt.Fprintf(out, "%d. %s (%s): %s.\n   -> %s.\n", i+1, titles[c.Key], present.Bytes(c.Bytes), c.What, c.Do)
+	}
+}
+
+func swap(bytes uint64) string {
+	if bytes == 0 {
+		return "nothing in swap"
+	}
+	return "and " + present.Bytes(bytes) + " in swap"
+}
+
+// bar marks [from, to) on a line as long as the largest sum.
+func (w Waterfall) bar(from, to int64) string {
+	widest := int64(1)
+	for _, s := range w.Steps {
+		if s.Sum {
+			widest = max(widest, s.Bytes)
+		}
+	}
+	column := func(bytes int64) int { return int((max(0, bytes)*barWidth + widest/2) / widest) }
+	left, right := column(from), column(to)
+	if right == left && to > from {
+		return strings.Repeat(" ", min(left, barWidth-1)) + "|"
+	}
+	return strings.Repeat(" ", left) + strings.Repeat("#", right-left)
+}

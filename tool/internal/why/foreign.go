@@ -1,0 +1,73 @@
+package why
+
+import (
+	"strings"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/footprint"
+)
+
+// glibc gives each further arena a range of this size, aligned to it.
+const arenaBytes = 64 << 20
+
+// ForForeign is the waterfall of a process under another allocator, as far as the kernel's figures
+// go: what of its heap lives is not to be seen from outside.
+func ForForeign(pid int, subject string, running allocators.Running, regions []footprint.Region, kernel uint64) Waterfall {
+	w := Waterfall{PID: pid, Subject: subject, Allocator: running.Name, Kernel: kernel, Exact: true}
+	var arenas, lazy uint64
+	rest := make([]footprint.Region, len(regions))
+	copy(rest, regions)
+	for i := range rest {
+		r := &rest[i]
+		if r.Kind != footprint.Anonymous && r.Kind != footprint.Heap {
+			continue
+		}
+		n := min(r.LazyFree, r.RSS)
+		lazy += n
+		r.RSS -= n
+		if running.Name == "glibc" && isArena(regions, i) {
+			arenas += r.RSS
+			r.RSS = 0
+		}
+	}
+	w.add("arenas", int64(arenas), "heaps of threads other than the first (glibc)")
+	w.add("lazy", int64(lazy), "given to the kernel with MADV_FREE; RSS falls when it needs memory")
+	w.outside(nil, rest)
+	for i := range w.Steps {
+		if w.Steps[i].Key == "anonymous" {
+			w.Steps[i].Note = heapNote(running)
+		}
+		if w.Steps[i].Key == "break" {
+			w.Steps[i].Note = breakNote(running)
+		}
+	}
+	w.finish(regions)
+	w.Causes = causes(w, nil, regions)
+	return w
+}
+
+func breakNote(running allocators.Running) string {
+	if running.Name == "glibc" {
+		return "the heap of the first thread"
+	}
+	return "taken with sbrk, by " + running.Name + " or the C library"
+}
+
+func heapNote(running allocators.Running) string {
+	if running.Name == "glibc" {
+		return "blocks of 128 KiB and more, and what the program maps itself"
+	}
+	return "the heap of " + running.Name + ", and what the program maps itself"
+}
+
+// isArena recognises an arena: it begins at a multiple of 64 MiB, and up to the next all is reserved.
+func isArena(regions []footprint.Region, i int) bool {
+	r := regions[i]
+	if r.Start%arenaBytes != 0 || !strings.HasPrefix(r.Perms, "rw") || r.End-r.Start > arenaBytes {
+		return false
+	}
+	if r.End-r.Start == arenaBytes {
+		return true
+	}
+	return i+1 < len(regions) && regions[i+1].Start == r.End && strings.HasPrefix(regions[i+1].Perms, "---") && regions[i+1].End%arenaBytes == 0
+}

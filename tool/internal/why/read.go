@@ -1,0 +1,88 @@
+package why
+
+import (
+	"errors"
+	"fmt"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/footprint"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/procfs"
+)
+
+// Explain reads process pid.
+func Explain(proc procfs.FS, pid int) (Waterfall, error) {
+	running, err := allocators.Of(proc, pid)
+	if err != nil {
+		return Waterfall{}, proc.Explain(pid, err)
+	}
+	name, err := proc.Comm(pid)
+	if err != nil {
+		return Waterfall{}, proc.Explain(pid, err)
+	}
+	subject := fmt.Sprintf("process %d (%s), %s", pid, name, running.Describe())
+	if running.Name == allocators.Ours {
+		return granary(proc, pid, subject)
+	}
+	regions, err := footprint.Read(proc, pid)
+	if err != nil {
+		return Waterfall{}, proc.Explain(pid, err)
+	}
+	kernel, err := rss(proc, pid, regions)
+	if err != nil {
+		return Waterfall{}, err
+	}
+	return ForForeign(pid, subject, running, regions, kernel), nil
+}
+
+// granary reads the heap first, then the pages and the mappings, as they change least.
+func granary(proc procfs.FS, pid int, subject string) (w Waterfall, err error) {
+	target, err := inspect.Open(pid)
+	if err != nil {
+		return w, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	h := Heap{Library: target.Library}
+	if h.Snapshot, err = target.Snapshot(); err != nil {
+		return w, err
+	}
+	heap, err := target.HeapMap()
+	if err != nil {
+		return w, err
+	}
+	pages, err := proc.Pages(pid)
+	if err != nil {
+		return w, proc.Explain(pid, err)
+	}
+	defer func() { err = errors.Join(err, pages.Close()) }()
+	if h.Residency, err = Measure(heap, pages); err != nil {
+		return w, proc.Explain(pid, err)
+	}
+	regions, err := footprint.Read(proc, pid)
+	if err != nil {
+		return w, proc.Explain(pid, err)
+	}
+	kernel, err := rss(proc, pid, regions)
+	if err != nil {
+		return w, err
+	}
+	h.Shared = !isProgram(proc, pid, target.Library)
+	return ForGranary(pid, subject, h, regions, kernel), nil
+}
+
+func isProgram(proc procfs.FS, pid int, library string) bool {
+	path, err := proc.Exe(pid)
+	return err == nil && path == library
+}
+
+// rss is what smaps_rollup says; before Linux 4.14 there is none, and the mappings are added up.
+func rss(proc procfs.FS, pid int, regions []footprint.Region) (uint64, error) {
+	memory, err := proc.Memory(pid)
+	if err != nil {
+		return 0, proc.Explain(pid, err)
+	}
+	if memory.PSS == 0 {
+		return footprint.RSS(regions), nil
+	}
+	return memory.RSS, nil
+}

@@ -1,0 +1,215 @@
+package why
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"granary/tool/internal/procfs"
+)
+
+// library is the built one.
+func library(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("GRANARY_LIB")
+	if path == "" {
+		path = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("the library is not built: run make")
+	}
+	return path
+}
+
+// start runs a command under Granary, or under the system's allocator, and ends it with the test.
+func start(t *testing.T, preload string, words ...string) (int, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	return cmd.Process.Pid, bufio.NewScanner(out)
+}
+
+// program compiles and starts a program of testdata, and waits until it is ready.
+func program(t *testing.T, preload, name string, args ...string) (pid int, said string) {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler")
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command(cc, "-O1", "-fno-builtin", "-pthread", "-o", path, "testdata/"+name+".c").CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v\n%s", err, out)
+	}
+	pid, lines := start(t, preload, append([]string{path}, args...)...)
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), "ready"); ok {
+			return pid, strings.TrimSpace(rest)
+		}
+	}
+	t.Fatalf("%s ended before it was ready", name)
+	return 0, ""
+}
+
+// explained reads the process while it is stopped, and checks that the waterfall adds up: to what the
+// kernel says of the process as a whole, and page by page to what it says of the heap's mappings.
+func explained(t *testing.T, pid int) Waterfall {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 500 {
+		if st, err := procfs.Live().Stat(pid); err == nil && st.State == "T" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w, err := Explain(procfs.Live(), pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unmatched := float64(w.Bytes("unmatched")) / float64(w.Kernel)
+	t.Logf("RSS %d, the sum is off by %.4f %%, heap pages by %.4f %%", w.Kernel, 100*w.Error(), 100*unmatched)
+	if math.Abs(w.Error()) > 0.01 || math.Abs(unmatched) > 0.01 || w.Bytes("anonymous") < 0 {
+		t.Errorf("the waterfall is off by %.2f %%, the heap's pages by %.2f %%: %+v", 100*w.Error(), 100*unmatched, w.Steps)
+	}
+	if len(w.Causes) == 0 || w.Causes[0].What == "" || w.Causes[0].Do == "" {
+		t.Errorf("causes %+v", w.Causes)
+	}
+	return w
+}
+
+func TestFragmentedHeap(t *testing.T) {
+	pid, said := program(t, library(t), "fragments", "100000")
+	var live int64
+	if _, err := fmt.Sscan(said, &live); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	w := explained(t, pid)
+	if got := w.Bytes("live"); math.Abs(float64(got-live)) > 0.01*float64(live) {
+		t.Errorf("live %d, the program says %d", got, live)
+	}
+	if untouched := -w.Bytes("untouched"); untouched < 8<<20 || untouched > 28<<20 {
+		t.Errorf("%d bytes untouched; the program left 27 MiB so, of which some are pages that were used before", untouched)
+	}
+	if w.Bytes("partial") < 1<<20 {
+		t.Errorf("free objects in slabs take %d bytes, although nine tenths were freed", w.Bytes("partial"))
+	}
+}
+
+func TestFourThousandThreads(t *testing.T) {
+	pid, _ := program(t, library(t), "threads", "4096")
+	w := explained(t, pid)
+	if w.Bytes("stacks") < 4096*4096 {
+		t.Errorf("stacks of 4,096 threads take %d bytes", w.Bytes("stacks"))
+	}
+}
+
+func TestRedis(t *testing.T) {
+	redis, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("there is no redis-server")
+	}
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	pid, _ := start(t, library(t), redis, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir, "--enable-debug-command", "yes")
+	cli := func(words ...string) {
+		for range 500 {
+			if out, err := exec.Command("redis-cli", append([]string{"-s", socket}, words...)...).CombinedOutput(); err == nil && !strings.Contains(string(out), "refused") {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("redis-cli %v had no answer", words)
+	}
+	cli("ping")
+	cli("debug", "populate", "300000", "k", "300")
+	w := explained(t, pid)
+	if w.Bytes("live") < 90<<20 || w.Causes[0].Key != "live" {
+		t.Errorf("live %d, causes %+v", w.Bytes("live"), w.Causes)
+	}
+	cli("eval", "for i = 1, 270000 do redis.call('del', 'k:' .. i) end", "0")
+	if after := explained(t, pid); after.Bytes("live") > w.Bytes("live")/3 {
+		t.Errorf("live %d after deleting nine tenths of %d", after.Bytes("live"), w.Bytes("live"))
+	}
+}
+
+func TestMariaDB(t *testing.T) {
+	install, err := exec.LookPath("mariadb-install-db")
+	if err != nil || testing.Short() {
+		t.Skip("there is no mariadb-install-db, or the run is a short one")
+	}
+	server, err := exec.LookPath("mariadbd")
+	if err != nil {
+		server = "/usr/sbin/mariadbd"
+	}
+	dir := t.TempDir()
+	root := []string{"--user=root"}
+	if os.Geteuid() != 0 {
+		root = nil
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := exec.Command(install, append([]string{"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal", "--skip-test-db"}, root...)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	socket := filepath.Join(dir, "s")
+	pid, _ := start(t, library(t), append([]string{server, "--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--pid-file=" + dir + "/pid"}, root...)...)
+	for range 3000 {
+		if _, err := os.Stat(socket); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w := explained(t, pid)
+	if w.Bytes("live") < 20<<20 || w.Bytes("stacks") == 0 {
+		t.Errorf("%+v", w.Steps)
+	}
+}
+
+func TestProcessesUnderOtherAllocators(t *testing.T) {
+	preloads := map[string]string{"glibc": ""}
+	for name, pattern := range map[string]string{"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"} {
+		if paths, _ := filepath.Glob("/usr/lib/*/" + pattern); len(paths) > 0 { // the pattern is well formed
+			preloads[name] = paths[0]
+		}
+	}
+	for name, preload := range preloads {
+		t.Run(name, func(t *testing.T) {
+			pid, _ := program(t, preload, "threads", "64")
+			w := explained(t, pid)
+			if w.Allocator != name && name != "glibc" || w.Bytes("stacks") < 64*4096 {
+				t.Errorf("%s: %+v", w.Allocator, w.Steps)
+			}
+			if w.Allocator == "glibc" && w.Bytes("arenas") < 64<<10 {
+				t.Errorf("arenas of glibc take %d bytes", w.Bytes("arenas"))
+			}
+		})
+	}
+}

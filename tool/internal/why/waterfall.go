@@ -1,0 +1,248 @@
+// Package why explains the resident memory of a process: a waterfall from the bytes that live to RSS
+// that adds up, the largest causes in words, and what to do about each.
+package why
+
+import (
+	"granary/tool/internal/footprint"
+	"granary/tool/internal/inspect"
+)
+
+// A Step is one row of the waterfall.
+type Step struct {
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	// Sum marks a row that is the sum of those above it, back to the sum before.
+	Sum bool `json:"sum,omitempty"`
+	// About marks a figure that is estimated; all others are counted.
+	About bool   `json:"about,omitempty"`
+	Note  string `json:"note"`
+}
+
+// A Waterfall leads from what lives to RSS.
+type Waterfall struct {
+	PID       int    `json:"pid"`
+	Subject   string `json:"subject"`
+	Allocator string `json:"allocator"`
+	Steps     []Step `json:"steps"`
+	// RSS is the sum of the steps, Kernel what the kernel says; they differ by what changed between
+	// the two readings.
+	RSS    uint64  `json:"rss_bytes"`
+	Kernel uint64  `json:"kernel_rss_bytes"`
+	Exact  bool    `json:"exact"` // the process stood still while it was read
+	Causes []Cause `json:"causes"`
+	Swap   uint64  `json:"swap_bytes"`
+}
+
+// Error is the difference between the sum and what the kernel says, as a part of RSS.
+func (w Waterfall) Error() float64 {
+	if w.Kernel == 0 {
+		return 0
+	}
+	return (float64(w.RSS) - float64(w.Kernel)) / float64(w.Kernel)
+}
+
+// Bytes is the step of that key; 0 if there is none.
+func (w Waterfall) Bytes(key string) int64 {
+	for _, s := range w.Steps {
+		if s.Key == key {
+			return s.Bytes
+		}
+	}
+	return 0
+}
+
+// Heap is what is known of a process under Granary.
+type Heap struct {
+	Snapshot  *inspect.Snapshot
+	Residency Residency
+	Library   string // the file the allocator lies in
+	Shared    bool   // a library of its own, not part of the program
+}
+
+// add appends a step, unless it is empty.
+func (w *Waterfall) add(key string, bytes int64, note string) {
+	if bytes != 0 {
+		w.Steps = append(w.Steps, Step{Key: key, Name: titles[key], Bytes: bytes, Note: note})
+	}
+}
+
+// sum appends the sum of all rows that are no sums.
+func (w *Waterfall) sum(key, note string) uint64 {
+	total := int64(0)
+	for _, s := range w.Steps {
+		if !s.Sum {
+			total += s.Bytes
+		}
+	}
+	w.Steps = append(w.Steps, Step{Key: key, Name: titles[key], Bytes: total, Sum: true, Note: note})
+	return uint64(max(0, total))
+}
+
+var titles = map[string]string{
+	"requested": "asked for by the program",
+	"rounding":  "rounded up to size classes",
+	"live":      "live",
+	"untouched": "never touched, or in swap",
+	"caches":    "caches of the CPUs",
+	"depot":     "between the caches",
+	"partial":   "free objects in slabs in use",
+	"dirty":     "free spans, not yet given back",
+	"huge":      "filled in by huge pages",
+	"metadata":  "Granary's structures",
+	"library":   "Granary's code and data",
+	"granary":   "Granary in all",
+	"break":     "program break",
+	"arenas":    "arenas of threads",
+	"anonymous": "other anonymous memory",
+	"lazy":      "freed, kept until needed",
+	"stacks":    "stacks",
+	"code":      "code",
+	"data":      "static data",
+	"files":     "mapped files",
+	"shared":    "shared memory",
+	"kernel":    "kernel's pages",
+	"unmatched": "changed while it was read",
+	"rss":       "resident memory (RSS)",
+}
+
+// inside appends what Granary holds.
+func (w *Waterfall) inside(h Heap, regions []footprint.Region) {
+	figure := func(name string) uint64 { v, _ := h.Snapshot.Value(name); return v }
+	r := h.Residency
+	rounding := min(figure("rounding_expected"), r.LiveBytes)
+	w.add("requested", int64(r.LiveBytes-rounding), "sizes of requests are not recorded; this assumes that they are spread evenly")
+	w.add("rounding", int64(rounding), "")
+	for i := range w.Steps {
+		w.Steps[i].About = true
+	}
+	w.sum("live", "objects and blocks that the program holds")
+	w.add("untouched", int64(r.Live)-int64(r.LiveBytes), "parts of live objects that are not in memory")
+	cached, depot := figure("cached"), figure("depot")
+	share := uint64(0)
+	if cached+depot > 0 {
+		share = uint64(float64(r.Cached) * float64(depot) / float64(cached+depot))
+	}
+	w.add("caches", int64(r.Cached-share), "free objects at hand for the next malloc")
+	w.add("depot", int64(share), "free objects on their way from one CPU's cache to another's")
+	w.add("partial", int64(r.SlabFree), "free objects on pages that live objects share, and ends of slabs")
+	w.add("dirty", int64(r.Dirty), "they go back within about dirty_decay_ms")
+	w.add("huge", int64(r.Clean), "pages that nobody wrote, in memory because they are part of a huge page")
+	w.add("metadata", int64(r.Structure), "descriptions of slabs, caches, the map from addresses to them")
+	if h.Shared {
+		w.add("library", int64(libraryBytes(h, regions)), "")
+	}
+	w.sum("granary", "")
+}
+
+// libraryBytes is what of the library's file is in memory, without the structures in its data.
+func libraryBytes(h Heap, regions []footprint.Region) uint64 {
+	bytes := uint64(0)
+	for i, r := range regions {
+		if isLibrary(h, regions, i) {
+			bytes += r.RSS - min(r.RSS, h.Residency.within(r.Start, r.End))
+		}
+	}
+	return bytes
+}
+
+// isLibrary is true for the mappings of the library's file, and for its zero-initialised data behind
+// them.
+func isLibrary(h Heap, regions []footprint.Region, i int) bool {
+	if !h.Shared {
+		return false
+	}
+	r := regions[i]
+	if r.Path == h.Library || r.Path == h.Library+" (deleted)" {
+		return true
+	}
+	return r.Path == "" && r.Kind == footprint.Data && i > 0 && regions[i-1].End == r.Start && isLibrary(h, regions, i-1)
+}
+
+// within is what of the heap lies in memory in [start, end).
+func (r Residency) within(start, end uint64) (bytes uint64) {
+	for _, o := range r.ranges {
+		if o.start >= end {
+			break
+		}
+		if o.end > start && o.start >= start && o.end <= end {
+			bytes += o.resident
+		} else if o.end > start {
+			bytes += overlap(o, start, end)
+		}
+	}
+	return bytes
+}
+
+// overlap is the share of a range that lies in [start, end), where a range lies in several mappings.
+func overlap(o occupied, start, end uint64) uint64 {
+	part := min(o.end, end) - max(o.start, start)
+	return uint64(float64(o.resident) * float64(part) / float64(o.end-o.start))
+}
+
+// covers is true when all of [start, end) belongs to the heap.
+func (r Residency) covers(start, end uint64) bool {
+	for _, o := range r.ranges {
+		if o.start <= start && start < o.end {
+			start = o.end
+		}
+	}
+	return start >= end
+}
+
+// outside appends what is not malloc's: the mappings without the heap's part of them.
+func (w *Waterfall) outside(h *Heap, regions []footprint.Region) {
+	kinds := map[footprint.Kind]int64{}
+	var unmatched int64
+	for i, r := range regions {
+		bytes := int64(r.RSS)
+		if h != nil {
+			if isLibrary(*h, regions, i) {
+				continue
+			}
+			bytes -= int64(h.Residency.within(r.Start, r.End))
+			if bytes < 0 || h.Residency.covers(r.Start, r.End) {
+				unmatched += bytes
+				continue
+			}
+		}
+		kinds[r.Kind] += bytes
+	}
+	for _, o := range []struct {
+		kind footprint.Kind
+		key  string
+	}{
+		{footprint.Heap, "break"}, {footprint.Anonymous, "anonymous"}, {footprint.Stacks, "stacks"}, {footprint.Code, "code"},
+		{footprint.Data, "data"}, {footprint.Files, "files"}, {footprint.Shared, "shared"}, {footprint.Kernel, "kernel"},
+	} {
+		w.add(o.key, kinds[o.kind], notes[o.key])
+	}
+	w.add("unmatched", unmatched, "the heap and the kernel's figures were read one after the other")
+}
+
+var notes = map[string]string{
+	"break":     "",
+	"anonymous": "mapped by the program itself: buffers, JIT code, other allocators",
+	"stacks":    "",
+	"code":      "programs and libraries; shared with others that run them",
+	"data":      "variables of the program and its libraries",
+	"files":     "",
+	"shared":    "",
+}
+
+// ForGranary is the waterfall of a process under Granary.
+func ForGranary(pid int, subject string, h Heap, regions []footprint.Region, kernel uint64) Waterfall {
+	w := Waterfall{PID: pid, Subject: subject, Allocator: "granary", Kernel: kernel, Exact: h.Snapshot.Consistent}
+	w.inside(h, regions)
+	w.outside(&h, regions)
+	w.finish(regions)
+	w.Causes = causes(w, &h, regions)
+	return w
+}
+
+func (w *Waterfall) finish(regions []footprint.Region) {
+	w.RSS = w.sum("rss", "")
+	for _, r := range regions {
+		w.Swap += r.Swap
+	}
+}
