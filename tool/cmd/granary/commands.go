@@ -38,6 +38,9 @@ func commands() []cli.Command {
 		in(groupLook, doctor.Row),
 		in(groupLook, exporter.Row),
 	}
+	own := services.Plan
+	own.Group = groupBench
+	rows = append(rows, own)
 	for _, s := range services.All {
 		row := s.Command()
 		row.Group = groupBench

@@ -79,11 +79,11 @@ func TestOptionsDefaultsAndLists(t *testing.T) {
 	if err := fs.Parse([]string{"--quick", "--allocators", "a,b", "--allocators", "c=/x.so"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Check(); err != nil || o.Rounds != 3 || o.Allocators.String() != "a,b,c=/x.so" {
+	if err := o.Check(Rounds{Full: 5, Quick: 3}); err != nil || o.Rounds != 3 || o.Allocators.String() != "a,b,c=/x.so" {
 		t.Errorf("%+v, %v", o, err)
 	}
-	full := Options{defaults: Rounds{Full: 5, Quick: 3}}
-	if err := full.Check(); err != nil || full.Rounds != 5 {
+	full := Options{}
+	if err := full.Check(Rounds{Full: 5, Quick: 3}); err != nil || full.Rounds != 5 {
 		t.Errorf("%+v, %v", full, err)
 	}
 }

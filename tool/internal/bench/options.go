@@ -21,7 +21,6 @@ type Options struct {
 	JSON       string
 	Out        string
 	Lib        string
-	defaults   Rounds
 }
 
 // Rounds is how often each contender is measured unless the user says.
@@ -46,7 +45,6 @@ func (l *list) Set(value string) error {
 
 // Register declares the options on fs.
 func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
-	o.defaults = rounds
 	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, of a few minutes on two cores")
 	fs.IntVar(&o.Rounds, "rounds", 0, fmt.Sprintf("how often each allocator is measured (default %d, with --quick %d)", rounds.Full, rounds.Quick))
 	fs.Var(&o.Allocators, "allocators", "names separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
@@ -56,14 +54,14 @@ func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 }
 
 // Check refuses options that make no sense and fills in the defaults.
-func (o *Options) Check() error {
+func (o *Options) Check(rounds Rounds) error {
 	if o.Rounds < 0 {
 		return cli.Usagef("--rounds must be 1 or more")
 	}
 	if o.Rounds == 0 {
-		o.Rounds = o.defaults.Full
+		o.Rounds = rounds.Full
 		if o.Quick {
-			o.Rounds = o.defaults.Quick
+			o.Rounds = rounds.Quick
 		}
 	}
 	return nil

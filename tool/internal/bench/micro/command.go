@@ -26,10 +26,13 @@ type options struct {
 	suite, programs, only string
 }
 
+// rounds are as many in a quick run: its programs are short, not few.
+var rounds = bench.Rounds{Full: 3, Quick: 3}
+
 // Setup declares the flags of `granary bench micro` and returns its work.
 func Setup(fs *pflag.FlagSet) cli.Action {
 	o := &options{}
-	o.Register(fs, bench.Rounds{Full: 3, Quick: 3})
+	o.Register(fs, rounds)
 	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the programs (default: bench/suites/micro.toml of the source tree)")
 	fs.StringVar(&o.programs, "programs", "", "the `folder` of the built programs (default: build/bench of the source tree)")
 	fs.StringVar(&o.only, "only", "", "measure the programs whose name matches this `regexp`")
@@ -56,7 +59,7 @@ func (o options) command(ctx context.Context, env cli.Env) error {
 	if o.programs == "" {
 		o.programs = beside(env.Exe, "build/bench")
 	}
-	if err := o.Check(); err != nil {
+	if err := o.Check(rounds); err != nil {
 		return err
 	}
 	suite, err := ReadSuite(o.suite)

@@ -72,7 +72,7 @@ func (p Plan) subjects() []string {
 func Run(ctx context.Context, p Plan, results *bench.Results) error {
 	start, before := p.Now(), results.Seconds
 	defer func() { results.Seconds = before + p.Now().Sub(start).Seconds() }()
-	r := runner{Plan: p, results: results, out: map[place]bool{}, deadline: start.Add(p.Budget)}
+	r := runner{Plan: p, results: results, out: map[place]bool{}, deadline: start.Add(p.Budget), finished: new(int)}
 	var longest time.Duration
 	for round := range p.Rounds {
 		began := p.Now()
@@ -90,8 +90,8 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 		results.Rounds = p.First + round + 1
 		longest = max(longest, p.Now().Sub(began))
 	}
-	if len(results.Observations) == 0 {
-		return errors.New("no contender could be measured; the sentences above say why")
+	if *r.finished == 0 {
+		return errors.New("no contender could be measured to the end; the sentences above say why")
 	}
 	return nil
 }
@@ -104,6 +104,7 @@ type runner struct {
 	results  *bench.Results
 	out      map[place]bool
 	deadline time.Time
+	finished *int // steps
 }
 
 // order is that of a round. With a budget, which may cut the first round short, our own contenders come
@@ -156,6 +157,7 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 			done = append(done, measured{c.Name, sample})
 		}
 		if err == nil {
+			*r.finished++
 			continue
 		}
 		r.out[place{subject, c.Name}] = true

@@ -153,7 +153,7 @@ func TestAFailedStepKeepsWhatItHadFinished(t *testing.T) {
 		s.Set("first phase", "m", 1)
 		return s, errors.New("it died in the second")
 	}}
-	if err := Run(context.Background(), p, &r); err != nil || len(r.Observations) != 1 || len(r.Failures) != 1 {
+	if err := Run(context.Background(), p, &r); err == nil || len(r.Observations) != 1 || len(r.Failures) != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
 }

@@ -26,28 +26,38 @@ func (s Scenario) Command() cli.Command {
 	return cli.Command{Name: "bench " + s.Name, Usage: "[options]", Summary: s.Summary, About: s.About, Examples: s.Examples, Setup: s.setup}
 }
 
-type invocation struct {
+// An Invocation is what a command line asked for.
+type Invocation struct {
 	bench.Options
 	long   bool
-	given  map[string]*string
+	given  map[string]*word
 	values Values
 }
 
-func (s Scenario) setup(fs *pflag.FlagSet) cli.Action {
-	in := &invocation{}
+// Declare declares the flags of the scenario; the values are there once they are parsed.
+func (s Scenario) Declare(fs *pflag.FlagSet) *Invocation {
+	in := &Invocation{}
 	in.Register(fs, s.Rounds)
 	fs.BoolVar(&in.long, "long", false, "a larger run, of hours")
 	in.given = registerParams(fs, s.Params)
-	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error {
-		if err := in.check(s.Params); err != nil {
-			return err
-		}
-		return s.run(ctx, env, *in)
-	})
+	return in
+}
+
+// Execute checks the command line and runs the scenario.
+func (s Scenario) Execute(ctx context.Context, env cli.Env, in *Invocation) error {
+	if err := in.check(s); err != nil {
+		return err
+	}
+	return s.run(ctx, env, *in)
+}
+
+func (s Scenario) setup(fs *pflag.FlagSet) cli.Action {
+	in := s.Declare(fs)
+	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error { return s.Execute(ctx, env, in) })
 }
 
 // check fills in what the command line leaves open.
-func (in *invocation) check(params []Param) (err error) {
+func (in *Invocation) check(s Scenario) (err error) {
 	if in.Quick && in.long {
 		return cli.Usagef("--quick and --long exclude each other; give one")
 	}
@@ -58,13 +68,13 @@ func (in *invocation) check(params []Param) (err error) {
 	if in.long {
 		size = Long
 	}
-	if in.values, err = resolve(params, size, in.given); err != nil {
+	if in.values, err = resolve(s.Params, size, in.given); err != nil {
 		return err
 	}
-	return in.Check()
+	return in.Check(s.Rounds)
 }
 
-func (s Scenario) run(ctx context.Context, env cli.Env, in invocation) error {
+func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) error {
 	paths, err := find(s.Needs)
 	if err != nil {
 		return err
@@ -86,7 +96,7 @@ func (s Scenario) run(ctx context.Context, env cli.Env, in invocation) error {
 	return bench.Ended(s.publish(env, in, results, err))
 }
 
-func (s Scenario) execute(ctx context.Context, env cli.Env, in invocation, paths map[string]string, results *bench.Results) error {
+func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths map[string]string, results *bench.Results) error {
 	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-shared-")
 	if err != nil {
 		return fmt.Errorf("make a temporary folder: %w", err)
@@ -118,7 +128,7 @@ func (s Scenario) execute(ctx context.Context, env cli.Env, in invocation, paths
 }
 
 // publish prints and writes what there is, also after an error.
-func (s Scenario) publish(env cli.Env, in invocation, results *bench.Results, err error) error {
+func (s Scenario) publish(env cli.Env, in Invocation, results *bench.Results, err error) error {
 	if len(results.Observations) > 0 {
 		title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s",
 			s.Name, len(results.Contenders), results.Rounds, results.Seconds)

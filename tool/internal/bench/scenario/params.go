@@ -89,35 +89,55 @@ func (v Values) Words(name string) []string {
 	return strings.Split(v[name], ",")
 }
 
+// A word is the value of a parameter's flag; its kind is what help shows.
+type word struct {
+	text string
+	kind Kind
+}
+
+func (w *word) String() string { return w.text }
+
+// Set takes any text; it is checked with all others.
+func (w *word) Set(text string) error { w.text = text; return nil }
+
+// Type is the word that help shows for the value.
+func (w *word) Type() string {
+	return map[Kind]string{Number: "number", Numbers: "numbers", Duration: "time", Words: "words"}[w.kind]
+}
+
 // registerParams declares a flag for each parameter.
-func registerParams(fs *pflag.FlagSet, params []Param) map[string]*string {
-	out := map[string]*string{}
+func registerParams(fs *pflag.FlagSet, params []Param) map[string]*word {
+	out := map[string]*word{}
 	for _, p := range params {
-		if p.Full == "" {
-			out[p.Name] = fs.String(p.Name, "", p.Help)
-			continue
-		}
-		help := p.Help + " (default " + p.Full
-		for _, other := range []struct{ flag, value string }{{"quick", p.Quick}, {"long", p.Long}} {
-			if other.value != "" && other.value != p.Full {
-				help += ", with --" + other.flag + " " + other.value
-			}
-		}
-		out[p.Name] = fs.String(p.Name, "", help+")")
+		out[p.Name] = &word{kind: p.Kind}
+		fs.Var(out[p.Name], p.Name, p.usage())
 	}
 	return out
+}
+
+func (p Param) usage() string {
+	if p.Full == "" {
+		return p.Help
+	}
+	help := p.Help + " (default " + p.Full
+	for _, other := range []struct{ flag, value string }{{"quick", p.Quick}, {"long", p.Long}} {
+		if other.value != "" && other.value != p.Full {
+			help += ", with --" + other.flag + " " + other.value
+		}
+	}
+	return help + ")"
 }
 
 // Resolve is the defaults of a size, checked.
 func Resolve(params []Param, size Size) (Values, error) { return resolve(params, size, nil) }
 
 // resolve fills in the defaults of size and checks everything.
-func resolve(params []Param, size Size, given map[string]*string) (Values, error) {
+func resolve(params []Param, size Size, given map[string]*word) (Values, error) {
 	values := Values{}
 	for _, p := range params {
 		value := p.at(size)
-		if g := given[p.Name]; g != nil && *g != "" {
-			value = *g
+		if g := given[p.Name]; g != nil && g.text != "" {
+			value = g.text
 		}
 		if err := p.check(value); err != nil {
 			return nil, cli.Usagef("--%s: %w", p.Name, err)

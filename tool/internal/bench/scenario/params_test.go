@@ -29,8 +29,7 @@ func TestSizesSelectDefaults(t *testing.T) {
 			t.Errorf("%s: %v, %v", size, v, err)
 		}
 	}
-	given := "3,4,5"
-	v, err := resolve(sizes, Full, map[string]*string{"threads": &given})
+	v, err := resolve(sizes, Full, map[string]*word{"threads": {text: "3,4,5"}})
 	if err != nil || !reflect.DeepEqual(v.Numbers("threads"), []int{3, 4, 5}) || v.Duration("time") != 10*time.Second || len(v.Words("work")) != 2 {
 		t.Errorf("%v, %v", v, err)
 	}

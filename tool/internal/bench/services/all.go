@@ -1,9 +1,51 @@
 // Package services holds the scenarios of the workbench, a file each.
 package services
 
-import "granary/tool/internal/bench/scenario"
+import (
+	"context"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
+)
 
 // All are the scenarios, in the order in which help lists them.
 var All = []scenario.Scenario{
-	redisScenario, kv, mariadb, nginx, memcached, postgres, rocksdb, python, node, rax,
+	redisScenario, kv, mariadb, nginx, memcached, postgres, rocksdb, python, node, rax, soak,
+}
+
+// Plan is `granary bench --plan FILE`: a user's own service, measured like the built-in ones.
+var Plan = cli.Command{
+	Name: "bench", Usage: "--plan FILE [options]", Summary: "compare allocators under a service of your own",
+	About: "The file says how to start the service, how to see that it answers, what load to send and which numbers to read from the load's output. " +
+		"docs/guides/bench-your-service.md explains it line by line.",
+	Examples: []cli.Example{{Line: "bench --plan service.yaml --out results", Does: "measure it under every allocator found"}},
+	Setup:    planSetup,
+}
+
+func planSetup(fs *pflag.FlagSet) cli.Action {
+	path := fs.String("plan", "", "the `file` that describes the service")
+	empty := scenario.Scenario{Rounds: bench.Rounds{Full: 5, Quick: 3}, Phases: func(scenario.Values) []scenario.Phase { return nil }}
+	in := empty.Declare(fs)
+	return cli.Arguments(0, 0, "options, or the name of a scenario that `granary help` lists", func(ctx context.Context, env cli.Env, _ []string) error {
+		if *path == "" {
+			return cli.Usagef("say what to measure: --plan FILE, or one of %s", strings.Join(names(), ", "))
+		}
+		service, err := ReadService(*path)
+		if err != nil {
+			return err
+		}
+		return service.Scenario().Execute(ctx, env, in)
+	})
+}
+
+func names() []string {
+	var out []string
+	for _, s := range All {
+		out = append(out, "bench "+s.Name)
+	}
+	return append(out, "bench micro")
 }

@@ -1,0 +1,133 @@
+package services
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
+)
+
+// plan runs `granary bench --plan` on a text.
+func plan(t *testing.T, text string, args ...string) (bench.Results, string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "service.yaml"), filepath.Join(dir, "results.json")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var printed bytes.Buffer
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	act := Plan.Setup(fs)
+	if err := fs.Parse(append([]string{"--plan", file, "--allocators", "glibc", "--rounds", "1", "--json", out}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	err := act(context.Background(), cli.Env{Stdout: &printed, Stderr: &printed, Environ: os.Environ()}, nil)
+	var r bench.Results
+	if data, readErr := os.ReadFile(out); readErr == nil {
+		if err := json.Unmarshal(data, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, printed.String(), err
+}
+
+const ownService = `
+name: my-store
+command: [redis-server, --port, $PORT, --bind, 127.0.0.1, --save, "", --dir, $DIR]
+environment: {GREETING: hello}
+before:
+  - [/bin/sh, -c, "echo prepared > $DIR/flag"]
+ready: {tcp: "127.0.0.1:$PORT", within: 10s}
+settle: 100ms
+load:
+  - name: writes
+    command: [redis-benchmark, -p, $PORT, -t, set, -n, "5000", -q, --csv]
+    metrics:
+      - {name: rate, pattern: '^"SET","([0-9.]+)"', unit: 1/s, better: higher}
+  - name: rest
+    for: 200ms
+stop: {signal: SIGINT, within: 5s}
+`
+
+func TestAServiceOfTheUsersIsMeasuredLikeOurs(t *testing.T) {
+	r, printed, err := plan(t, ownService)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, printed)
+	}
+	if rate := r.Values("glibc", bench.Key{Phase: "writes", Metric: "rate"})[0]; rate < 100 || r.Scenario != "my-store" {
+		t.Errorf("rate %v\n%s", rate, printed)
+	}
+	for _, row := range r.Rows {
+		if _, ok := r.Values("glibc", row.Key())[0]; !ok {
+			t.Errorf("%+v is not measured", row)
+		}
+	}
+}
+
+func TestAProgramThatEndsByItselfIsMeasured(t *testing.T) {
+	r, printed, err := plan(t, "name: sleeper\ncommand: [sleep, '0.3']\n")
+	if err != nil || r.Values("glibc", bench.Key{Phase: "the program", Metric: bench.MetricWall})[0] < 0.3 {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+func TestPlansThatAreWrongAreRefusedInOneSentence(t *testing.T) {
+	for text, sentence := range map[string]string{
+		"command: [sleep]":                    "it has no `name`",
+		"name: x":                             "it has no `command`",
+		"name: x\ncommand: [sleep]\nspeed: 1": "field speed not found",
+		"name: x\ncommand: [sleep]\nload: [{name: a}]":                                                                     "it has a `load` but no `ready`",
+		"name: x\ncommand: [sleep]\nstop: {signal: SIGFOO}":                                                                `"SIGFOO" is no signal`,
+		"name: x\ncommand: [no-such-program-here]":                                                                         "no-such-program-here is not installed",
+		"name: x\ncommand: [sleep]\nready: {tcp: a}\nload: [{name: a, command: [b], metrics: [{name: m, pattern: none}]}]": "with a group (...) around the value",
+		"name: x\ncommand: [sleep]\nready: {tcp: a}\nload: [{name: a, command: [b], for: 1s}]":                             "needs `command`, or `for`",
+	} {
+		if _, _, err := plan(t, text); err == nil || !strings.Contains(err.Error(), sentence) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestALoadThatPrintsNoMetricIsExplained(t *testing.T) {
+	_, printed, err := plan(t, strings.Replace(ownService, `^"SET"`, `^"NOTHING"`, 1))
+	if err == nil || !strings.Contains(printed, "writes: the load printed nothing that matches") {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+func TestAPortThatIsTakenIsToldWithTheServersOwnWords(t *testing.T) {
+	taken := strings.NewReplacer("--port, $PORT", "--port, '1'", "--bind, 127.0.0.1", "--bind, 203.0.113.1").Replace(ownService)
+	_, printed, err := plan(t, taken)
+	if err == nil || !strings.Contains(printed, "start: redis-server died (exit status 1); the end of its log says:") {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+func TestBenchWithoutAPlanNamesTheScenarios(t *testing.T) {
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	err := Plan.Setup(fs)(context.Background(), cli.Env{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "bench redis") || !strings.Contains(err.Error(), "bench micro") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestSoakFillsItsRows(t *testing.T) {
+	r := measure(t, soak, "--days", "2", "--seconds", "1", "--mib", "10")
+	points := 0
+	for _, s := range r.Series {
+		if strings.HasSuffix(s.Metric, ", by day") {
+			points += len(s.Points)
+		}
+	}
+	if points != 8 {
+		t.Errorf("%d points of 2 days, expected 8", points)
+	}
+}

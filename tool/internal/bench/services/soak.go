@@ -1,0 +1,55 @@
+package services
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/scenario"
+)
+
+var soak = scenario.Scenario{
+	Name:    "soak",
+	Summary: "compare allocators over days of a service's life, told in minutes",
+	About: "Sizes drift from day to day, most objects die young and some live for days, load rises and falls with the hour. " +
+		"Shown are RSS for each live byte at noon and by night, and how much worse the nights become.",
+	Rounds: bench.Rounds{Full: 5, Quick: 1},
+	Needs:  []scenario.Need{{Program: "soak"}},
+	Params: []scenario.Param{
+		{Name: "days", Kind: scenario.Number, Full: "7", Quick: "2", Long: "28", Least: 2, Help: "how many"},
+		{Name: "seconds", Kind: scenario.Number, Full: "10", Quick: "4", Long: "60", Least: 1, Help: "how long a day takes"},
+		{Name: "mib", Kind: scenario.Number, Full: "200", Quick: "50", Long: "500", Least: 1, Help: "MiB that are live at noon"},
+		{Name: "threads", Kind: scenario.Number, Full: "4", Least: 1, Help: "threads of the service"},
+	},
+	Phases: func(values scenario.Values) []scenario.Phase {
+		rows := []bench.Row{
+			scenario.LowerRow("RSS/live at noon", "ratio"), scenario.LowerRow("RSS/live by night", "ratio"),
+			scenario.LowerRow("drift of RSS/live by night", "ratio"), scenario.LowerRow("RSS 2 s after the end", "bytes"),
+		}
+		return []scenario.Phase{{Name: values["days"] + " days", Rows: append(rows, scenario.ProgramRows()...), Do: soakDays}}
+	},
+}
+
+var pointLine = regexp.MustCompile(`(?m)^point (\S+) (\d+) (\d+)$`)
+
+func soakDays(ctx context.Context, v *scenario.Visit) error {
+	var args []string
+	for _, name := range []string{"days", "seconds", "mib", "threads"} {
+		args = append(args, name+"="+v.Values[name])
+	}
+	out, err := v.Program(ctx, scenario.ServerSpec{Name: "soak", Path: v.Paths["soak"], Args: args})
+	if err != nil {
+		return err
+	}
+	points := map[string][][2]float64{}
+	for _, match := range pointLine.FindAllStringSubmatch(out, -1) {
+		day, _ := strconv.ParseFloat(match[2], 64) // the pattern holds digits only
+		bytes, _ := strconv.ParseFloat(match[3], 64)
+		points[match[1]] = append(points[match[1]], [2]float64{day, bytes})
+	}
+	for _, name := range []string{"RSS_noon", "live_noon", "RSS_night", "live_night"} {
+		v.Trace(name+", by day", "bytes", points[name])
+	}
+	return nil
+}
