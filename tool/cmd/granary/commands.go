@@ -10,11 +10,13 @@ import (
 	"granary/tool/internal/bench/micro"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
+	"granary/tool/internal/ctl"
 	"granary/tool/internal/doctor"
 	"granary/tool/internal/exporter"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
 	"granary/tool/internal/stats"
+	"granary/tool/internal/top"
 	"granary/tool/internal/why"
 
 	"github.com/spf13/pflag"
@@ -35,6 +37,8 @@ func commands() []cli.Command {
 		in(groupLook, ps.Row),
 		in(groupLook, stats.Row),
 		in(groupLook, why.Row),
+		in(groupLook, top.Row),
+		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),
 		in(groupLook, exporter.Row),
 	}

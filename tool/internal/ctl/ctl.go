@@ -1,0 +1,165 @@
+// Package ctl steers a process that runs Granary from outside: it writes a request into the library's
+// memory, waits for the answer, and says what came of it.
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/subject"
+
+	"github.com/spf13/pflag"
+)
+
+// A verb is a row of what can be asked for.
+type verb struct {
+	name, does string
+	words      int // least arguments; -1: none are taken
+	command    func(words []string) inspect.Command
+	done       func(Outcome) string
+}
+
+var verbs = []verb{
+	{"purge", "give all free memory back to the system", -1, func([]string) inspect.Command { return inspect.Purge() },
+		func(o Outcome) string {
+			return fmt.Sprintf("gave back %s; RSS went from %s to %s", present.Bytes(o.Bytes), present.Bytes(o.Before), present.Bytes(o.After))
+		}},
+	{"flush", "empty the caches of all CPUs into the slabs", -1, func([]string) inspect.Command { return inspect.Flush() },
+		func(o Outcome) string {
+			return fmt.Sprintf("sent %s of free objects from the caches to the slabs", present.Bytes(o.Bytes))
+		}},
+	{"reset", "let the peaks in its figures begin anew", -1, func([]string) inspect.Command { return inspect.Reset() },
+		func(Outcome) string { return "peaks count from now on" }},
+	{"set", "change options, NAME:VALUE each", 1, func(words []string) inspect.Command { return inspect.Set(strings.Join(words, ",")) },
+		func(o Outcome) string { return "set " + strings.Join(o.Words, ", ") }},
+}
+
+// Names are the verbs.
+func Names() []string {
+	var out []string
+	for _, v := range verbs {
+		out = append(out, v.name)
+	}
+	return out
+}
+
+// An Outcome is what came of a request. Sizes are bytes.
+type Outcome struct {
+	PID     int           `json:"pid"`
+	Verb    string        `json:"verb"`
+	Words   []string      `json:"words,omitempty"`
+	Bytes   uint64        `json:"bytes"`
+	Before  uint64        `json:"rss_before_bytes"`
+	After   uint64        `json:"rss_after_bytes"`
+	Waited  time.Duration `json:"waited_ns"`
+	Message string        `json:"message"`
+}
+
+// Row is the command `granary ctl`.
+var Row = cli.Command{
+	Name: "ctl", Usage: "PID " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs,
+	Summary: "steer a running process: give memory back, empty caches, change options",
+	About:   about(),
+	Examples: []cli.Example{
+		{Line: "ctl 812 purge", Does: "give free memory back now"},
+		{Line: "ctl 812 set dirty_decay_ms:200", Does: "keep free memory for a fifth of a second only"},
+		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options at once"},
+		{Line: "ctl 812 reset", Does: "measure peaks from now on"},
+	},
+	Exits: []cli.Exit{
+		{Code: 0, Meaning: "done"},
+		{Code: cli.CodeFailed, Meaning: "refused, or not answered in time (then it is done later)"},
+		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
+	},
+	Setup: setup,
+}
+
+func about() string {
+	text := "It writes a request into the library's memory and waits for the answer. A process with a helper\nthread acts at once; another when it next allocates or frees beyond its caches.\n"
+	for _, v := range verbs {
+		text += fmt.Sprintf("\n  %-6s %s", v.name, v.does)
+	}
+	return text
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
+	timeout := fs.Duration("timeout", 5*time.Second, "wait so `long` for the answer")
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		if len(args) < 2 {
+			return cli.Usagef("say the PID of a process and one of %s", strings.Join(Names(), ", "))
+		}
+		pid, err := cli.PID(args[0])
+		if err != nil {
+			return err
+		}
+		o, err := Do(ctx, procfs.Live(), pid, args[1], args[2:], *timeout)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return present.JSON(env.Stdout, o)
+		}
+		_, err = fmt.Fprintf(env.Stdout, "process %d %s (%v)\n", pid, o.Message, o.Waited.Round(time.Millisecond))
+		return err
+	}
+}
+
+// Do asks process pid to do what verb and words say, and waits for the answer.
+func Do(ctx context.Context, proc procfs.FS, pid int, name string, words []string, timeout time.Duration) (o Outcome, err error) {
+	v, err := find(name, words)
+	if err != nil {
+		return o, err
+	}
+	target, err := subject.Open(proc, fmt.Sprint(pid))
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	o = Outcome{PID: pid, Verb: name, Words: words}
+	if o.Before, err = rss(proc, pid); err != nil {
+		return o, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ack, err := target.Request(ctx, v.command(words))
+	if err != nil {
+		return o, err
+	}
+	o.Bytes, o.Waited = ack.Bytes, ack.After
+	if o.After, err = rss(proc, pid); err != nil {
+		return o, err
+	}
+	o.Message = v.done(o)
+	return o, nil
+}
+
+func find(name string, words []string) (verb, error) {
+	for _, v := range verbs {
+		switch {
+		case v.name != name:
+			continue
+		case v.words < 0 && len(words) > 0:
+			return v, cli.Usagef("%s takes no further words, not %q", name, words[0])
+		case len(words) < v.words:
+			return v, cli.Usagef("say what to %s: NAME:VALUE, as in dirty_decay_ms:1000; `granary stats PID --options` lists the names", name)
+		}
+		return v, nil
+	}
+	return verb{}, cli.Usagef("a process cannot be asked to %q: choose from %s", name, strings.Join(Names(), ", "))
+}
+
+func rss(proc procfs.FS, pid int) (uint64, error) {
+	memory, err := proc.Memory(pid)
+	if err != nil {
+		return 0, proc.Explain(pid, err)
+	}
+	return memory.RSS, nil
+}

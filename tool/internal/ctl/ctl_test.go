@@ -1,0 +1,151 @@
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/inspect"
+)
+
+func call(args ...string) (string, string, int) {
+	var out, errs bytes.Buffer
+	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Row}, append([]string{"ctl"}, args...))
+	return out.String(), errs.String(), code
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for args, want := range map[string]string{
+		"":              "say the PID of a process and one of purge, flush, reset, set",
+		"1":             "say the PID of a process and one of purge, flush, reset, set",
+		"x purge":       `"x" is not a process id`,
+		"1 clean":       `a process cannot be asked to "clean": choose from purge, flush, reset, set`,
+		"1 purge now":   `purge takes no further words, not "now"`,
+		"1 set":         "say what to set: NAME:VALUE",
+		"1 purge --now": "unknown flag: --now",
+	} {
+		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: code %d, said %q", args, code, errs)
+		}
+	}
+	if _, errs, code := call("1073741824", "purge"); code != 1 || !strings.Contains(errs, "there is no process 1073741824") {
+		t.Errorf("code %d, said %q", code, errs)
+	}
+}
+
+// python runs a program that holds 64 MiB of garbage, with a helper thread or without one.
+func python(t *testing.T, conf string) int {
+	t.Helper()
+	library := os.Getenv("GRANARY_LIB")
+	if library == "" {
+		library = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
+	}
+	library, err := filepath.Abs(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built: run make")
+	}
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	cmd := exec.Command(interpreter, "-c", `
+import time
+held = [bytes(500) for _ in range(200000)]
+del held
+print("ready", flush=True)
+time.sleep(60)`)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "PYTHONMALLOC=malloc", "GRANARY_CONF="+conf)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	if n, err := out.Read(make([]byte, 64)); n == 0 || err != nil {
+		t.Fatalf("python ended: %v", err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestPurgeSetAndResetOfALiveProcess(t *testing.T) {
+	pid := python(t, "dirty_decay_ms:-1")
+	out, errs, code := call(strconv.Itoa(pid), "purge", "--json")
+	var o Outcome
+	if err := json.Unmarshal([]byte(out), &o); err != nil || code != 0 {
+		t.Fatalf("code %d, said %q: %v", code, errs, err)
+	}
+	if o.Bytes < 50<<20 || o.After+50<<20 > o.Before {
+		t.Errorf("%+v", o)
+	}
+	for _, c := range []struct{ words, want string }{
+		{"set dirty_decay_ms:250 check_at_exit:false", " set dirty_decay_ms:250, check_at_exit:false ("},
+		{"reset", " peaks count from now on ("},
+		{"flush", " of free objects from the caches to the slabs ("},
+		{"purge", " gave back "},
+	} {
+		out, errs, code := call(append([]string{strconv.Itoa(pid)}, strings.Fields(c.words)...)...)
+		if code != 0 || !strings.HasPrefix(out, "process "+strconv.Itoa(pid)+" ") || !strings.Contains(out, c.want) {
+			t.Errorf("%s: code %d, printed %q, said %q", c.words, code, out, errs)
+		}
+	}
+	target, err := inspect.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	s, err := target.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, option := range s.Options {
+		got[option.Name] = option.Value
+	}
+	if got["dirty_decay_ms"] != 250 || got["check_at_exit"] != 0 {
+		t.Errorf("options are %v", got)
+	}
+}
+
+func TestWrongOptionsChangeNothing(t *testing.T) {
+	pid := strconv.Itoa(python(t, ""))
+	for _, words := range []string{"dirty_dekay_ms:1", "dirty_decay_ms:never", "dirty_decay_ms:-7", "abort_conf:true"} {
+		out, errs, code := call(pid, "set", words)
+		if code == 0 || out != "" || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: code %d, printed %q, said %q", words, code, out, errs)
+		}
+		t.Log(strings.TrimSpace(errs))
+	}
+}
+
+func TestAStoppedProcessDoesNotAnswerUntilItGoesOn(t *testing.T) {
+	pid := python(t, "dirty_decay_ms:-1")
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := call(strconv.Itoa(pid), "purge", "--timeout", "100ms")
+	if code != cli.CodeFailed || !strings.Contains(errs, "stopped") {
+		t.Errorf("code %d, said %q", code, errs)
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := call(strconv.Itoa(pid), "purge"); code != 0 || !strings.Contains(out, "gave back") {
+		t.Errorf("when it goes on: code %d, printed %q, said %q", code, out, errs)
+	}
+}

@@ -1,0 +1,112 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/term"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary top`.
+var Row = cli.Command{
+	Name: "top", Usage: "[PID...] [options]", Takes: cli.PIDs,
+	Summary: "watch processes and their heaps live",
+	About: `The list shows every process with its allocator; enter looks into one: its heap and RSS over time,
+rates, what was given back, and the size classes that waste most. Keys: ? lists them.`,
+	Examples: []cli.Example{
+		{Line: "top", Does: "every process"},
+		{Line: "top 812", Does: "one process at once"},
+		{Line: "top 812 --json | head -n 1", Does: "a line of JSON a sample, for a script"},
+	},
+	Setup: setup,
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	interval := fs.Duration("interval", time.Second, "`time` between two readings")
+	asJSON := fs.Bool("json", false, "no screen: print a line of JSON for each reading, until interrupted")
+	count := fs.Int("count", 0, "with --json, end after this `number` of readings")
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		var pids []int
+		for _, arg := range args {
+			pid, err := cli.PID(arg)
+			if err != nil {
+				return err
+			}
+			pids = append(pids, pid)
+		}
+		if *interval < 10*time.Millisecond {
+			return cli.Usagef("--interval must be 10ms or more")
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			dir = os.TempDir()
+		}
+		live := Live{Proc: procfs.Live(), PIDs: pids, Dir: dir}
+		if *asJSON {
+			return stream(ctx, env, live, *interval, *count)
+		}
+		return show(ctx, env, live, *interval)
+	}
+}
+
+func show(ctx context.Context, env cli.Env, live Live, interval time.Duration) error {
+	if _, terminal := term.Width(env.Stdout); !terminal {
+		return errors.New("top needs a terminal; without one, use --json, or `granary ps`")
+	}
+	_, err := tea.NewProgram(New(live, interval, live.PIDs), tea.WithAltScreen(), tea.WithContext(ctx), tea.WithOutput(env.Stdout)).Run()
+	if errors.Is(err, tea.ErrProgramKilled) {
+		return nil // interrupted from outside, which is how one leaves
+	}
+	if err != nil {
+		return fmt.Errorf("show the screen: %w", err)
+	}
+	return nil
+}
+
+// stream prints the processes, or the list of all, again and again.
+func stream(ctx context.Context, env cli.Env, live Live, interval time.Duration, count int) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for i := 0; count == 0 || i < count; i++ {
+		if i > 0 {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+		if err := reading(ctx, env, live); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func reading(ctx context.Context, env cli.Env, live Live) error {
+	if len(live.PIDs) == 0 {
+		list, err := live.List(ctx)
+		if err != nil {
+			return err
+		}
+		return present.JSONLine(env.Stdout, list)
+	}
+	for _, pid := range live.PIDs {
+		sample, err := live.Sample(ctx, pid)
+		if err != nil {
+			return err
+		}
+		if err := present.JSONLine(env.Stdout, sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package top
+
+import (
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// place is the screen a key belongs to.
+type place int
+
+const (
+	both place = iota
+	inList
+	inProcess
+)
+
+type key struct {
+	names []string
+	where place
+	shown string // in the help, and short in the last line
+	short string
+	does  string
+	do    func(Model) (tea.Model, tea.Cmd)
+}
+
+// keys is the table of all keys; help and the last line come from it.
+func keys() []key {
+	return []key{
+		{[]string{"up", "k"}, inList, "up, k", "", "to the process above", func(m Model) (tea.Model, tea.Cmd) { return m.move(-1), nil }},
+		{[]string{"down", "j"}, inList, "down, j", "", "to the process below", func(m Model) (tea.Model, tea.Cmd) { return m.move(1), nil }},
+		{[]string{"enter", "right"}, inList, "enter", "enter open", "look into the process", Model.open},
+		{[]string{"esc", "left", "backspace"}, inProcess, "esc", "esc list", "back to the list", Model.back},
+		{[]string{"s"}, inList, "s", "s sort", "sort by the next column", func(m Model) (tea.Model, tea.Cmd) { return m.sort(), nil }},
+		{[]string{"s"}, inProcess, "s", "s sort", "sort the size classes by the next column", func(m Model) (tea.Model, tea.Cmd) {
+			m.classBy = (m.classBy + 1) % len(classOrders)
+			return m, nil
+		}},
+		{[]string{"g"}, inList, "g", "g granary only", "only processes that run Granary, or all", func(m Model) (tea.Model, tea.Cmd) {
+			m.ours, m.cursor = !m.ours, 0
+			return m, nil
+		}},
+		{[]string{"p"}, inProcess, "p", "p purge", "give free memory back to the system now", Model.purge},
+		{[]string{"w"}, inProcess, "w", "w save", "save the samples so far as JSON", Model.save},
+		{[]string{" ", "space"}, both, "space", "space pause", "stop and go on reading", func(m Model) (tea.Model, tea.Cmd) {
+			m.paused = !m.paused
+			return m, nil
+		}},
+		{[]string{"?", "h"}, both, "?", "? keys", "show the keys", func(m Model) (tea.Model, tea.Cmd) {
+			m.helping = true
+			return m, nil
+		}},
+		{[]string{"q", "ctrl+c"}, both, "q", "q quit", "quit", func(m Model) (tea.Model, tea.Cmd) { return m, tea.Quit }},
+	}
+}
+
+func (m Model) move(by int) Model {
+	m.cursor = max(0, min(m.cursor+by, len(m.shown())-1))
+	return m
+}
+
+func (m Model) sort() Model {
+	m.order = (m.order + 1) % len(orders)
+	m.cursor = 0
+	m.arrange(0)
+	return m
+}

@@ -1,0 +1,184 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/ps"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// fake is a machine of four processes; samples of 812 follow a fixed curve.
+type fake struct {
+	second int
+	fails  error
+	saved  int
+}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func (f *fake) Now() time.Time { return start.Add(time.Duration(f.second) * time.Second) }
+
+func (f *fake) List(context.Context) (ps.List, error) {
+	ours := allocators.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}
+	glibc := allocators.Running{Name: "glibc", Version: "2.36", How: "system"}
+	return ps.List{Processes: []ps.Process{
+		{PID: 1, Command: "/sbin/init", Allocator: glibc, RSS: 12 << 20, Heap: 3 << 20},
+		{PID: 812, Command: "/usr/bin/redis-server *:6379", Allocator: ours, RSS: 900 << 20, Heap: 880 << 20},
+		{PID: 900, Command: "python3 a-program-with-a-rather-long-command-line.py --and --many --words", Allocator: ours, RSS: 50 << 20, Heap: 30 << 20},
+		{PID: 901, Command: "node app.js", Allocator: glibc, RSS: 200 << 20, Heap: 150 << 20},
+	}}, f.fails
+}
+
+func (f *fake) Sample(_ context.Context, pid int) (Sample, error) {
+	if f.fails != nil {
+		return Sample{}, f.fails
+	}
+	f.second++
+	at := uint64(f.second)
+	s := Sample{Taken: f.Now(), Command: "/usr/bin/redis-server *:6379", RSS: 100 << 20, Threads: 5, CPU: float64(at) / 2, Faults: 1000 * at,
+		Allocator: allocators.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}}
+	if pid == 901 {
+		s.Command, s.Allocator = "node app.js", allocators.Running{Name: "glibc", Version: "2.36", How: "system"}
+		s.Kinds = []Part{{"program break", 60 << 20}, {"anonymous mappings", 30 << 20}, {"code", 10 << 20}, {"shared memory", 0}}
+		return s, nil
+	}
+	live := 20 + at*4
+	if at > 15 {
+		live = 20
+	}
+	s.RSS = (40 + live) << 20
+	m := func(name, kind, unit string, v uint64) inspect.Metric {
+		return inspect.Metric{Name: name, Kind: kind, Unit: unit, Value: v}
+	}
+	s.Heap = &inspect.Snapshot{Metrics: []inspect.Metric{
+		m("live", "gauge", "bytes", live<<20), m("cached", "gauge", "bytes", 1<<20), m("depot", "gauge", "bytes", 1<<19),
+		m("slab_free", "gauge", "bytes", 9<<20), m("slab_clean", "gauge", "bytes", 2<<20), m("dirty", "gauge", "bytes", 3<<20),
+		m("used_spans", "gauge", "bytes", (live+20)<<20), m("metadata_used", "gauge", "bytes", 700<<10),
+		m("allocations", "counter", "count", 250_000*at), m("frees", "counter", "count", 200_000*at), m("released", "counter", "bytes", (at/8)<<20),
+		m("contentions_pages", "counter", "count", 3*at),
+	}, Classes: []inspect.Class{
+		{Size: 48, Small: true, Live: 400_000, Slabs: 400, SlabBytes: 65536, Allocations: 900_000},
+		{Size: 1024, Small: true, Live: 10_000, Slabs: 200, SlabBytes: 65536, Allocations: 20_000},
+		{Size: 131072, Live: 7, Allocations: 9},
+	}}
+	return s, nil
+}
+
+func (f *fake) Purge(_ context.Context, pid int) (string, error) {
+	return fmt.Sprintf("process %d gave back 3.0 MiB", pid), f.fails
+}
+
+func (f *fake) Save(_ int, samples []Sample) (string, error) {
+	f.saved = len(samples)
+	return "granary-top-812.json", f.fails
+}
+
+// drive presses keys; "tick" lets a reading happen, WxH changes the size of the screen.
+func drive(t *testing.T, m tea.Model, words ...string) tea.Model {
+	t.Helper()
+	send := func(msg tea.Msg) {
+		var cmd tea.Cmd
+		m, cmd = m.Update(msg)
+		if cmd != nil {
+			if answer := cmd(); answer != nil {
+				m, _ = m.Update(answer)
+			}
+		}
+	}
+	for _, word := range words {
+		var w, h int
+		switch n, _ := fmt.Sscanf(word, "%dx%d", &w, &h); {
+		case n == 2:
+			send(tea.WindowSizeMsg{Width: w, Height: h})
+		case word == "tick":
+			m, _ = m.Update(m.(Model).ask()())
+		case word == "enter":
+			send(tea.KeyMsg{Type: tea.KeyEnter})
+		case word == "esc":
+			send(tea.KeyMsg{Type: tea.KeyEsc})
+		case word == "down":
+			send(tea.KeyMsg{Type: tea.KeyDown})
+		case word == "space":
+			send(tea.KeyMsg{Type: tea.KeySpace, Runes: []rune{' '}})
+		default:
+			send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(word)})
+		}
+	}
+	return m
+}
+
+func ticks(n int) (out []string) {
+	for range n {
+		out = append(out, "tick")
+	}
+	return out
+}
+
+func TestScreens(t *testing.T) {
+	open := []string{"tick", "enter"}
+	for name, words := range map[string][]string{
+		"list":            {"tick"},
+		"list-by-pid":     {"tick", "s", "s", "down", "down"},
+		"list-ours":       {"tick", "g", "down"},
+		"list-narrow":     {"40x8", "tick", "down", "down"},
+		"keys":            {"tick", "?"},
+		"process-first":   append(open, "80x24"),
+		"process":         append(append(open, ticks(25)...), "100x40"),
+		"process-by-live": append(append(open, ticks(3)...), "80x40", "s"),
+		"process-paused":  append(append(open, ticks(3)...), "space"),
+		"process-purged":  append(append(open, ticks(2)...), "p"),
+		"process-saved":   append(append(open, ticks(2)...), "w"),
+		"other":           {"tick", "down", "enter", "tick", "tick"},
+		"tiny":            append(append(open, ticks(3)...), "20x5"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := drive(t, New(&fake{}, time.Second, nil), words...)
+			golden.Check(t, "testdata/"+name+".golden", []byte(m.View()+"\n"))
+		})
+	}
+}
+
+func TestAProcessThatDiesKeepsItsLastFigures(t *testing.T) {
+	f := &fake{}
+	m := drive(t, New(f, time.Second, []int{812}), append(ticks(4), "80x30")...)
+	f.fails = errors.New("there is no process 812: it has ended")
+	m = drive(t, m, "tick")
+	golden.Check(t, "testdata/process-died.golden", []byte(m.View()+"\n"))
+	m = drive(t, New(f, time.Second, []int{813}), "tick")
+	golden.Check(t, "testdata/process-never.golden", []byte(m.View()+"\n"))
+}
+
+func TestAnAnswerForAnotherProcessIsDropped(t *testing.T) {
+	m := drive(t, New(&fake{}, time.Second, nil), "tick", "enter")
+	late := m.(Model).ask()()
+	m = drive(t, m, "esc", "down", "enter")
+	before := len(m.(Model).samples)
+	m, _ = m.Update(late)
+	if got := m.(Model); got.pid != 901 || len(got.samples) != before {
+		t.Errorf("process %d has %d samples, had %d", got.pid, len(got.samples), before)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	m := drive(t, New(&fake{}, time.Second, []int{812}), ticks(history+50)...).(Model)
+	if len(m.samples) != history || !m.samples[history-1].Taken.After(m.samples[0].Taken) {
+		t.Errorf("%d samples", len(m.samples))
+	}
+}
+
+func TestQuit(t *testing.T) {
+	for _, m := range []Model{New(&fake{}, time.Second, nil), New(&fake{}, time.Second, []int{812})} {
+		_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")})
+		if cmd == nil || cmd() != tea.Quit() {
+			t.Error("q does not quit")
+		}
+	}
+}
