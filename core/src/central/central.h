@@ -23,6 +23,18 @@ struct CentralStats {
   size_t clean_bytes = 0;  // in slabs, of pages that hold nothing
 };
 
+// How full the slab of one object is, and all slabs of its class that have a free object.
+struct Occupancy {
+  const void* slab = nullptr;  // nullptr if the object lies in none
+  size_t objects = 0;          // that a slab has
+  size_t free = 0;             // of them
+  size_t partial_slabs = 0;
+  size_t partial_used = 0;  // objects in use in the partial slabs
+  size_t slabs = 0;
+  bool serves_next = false;  // it is the slab that serves the next request
+  size_t next_used = 0;      // objects in use in that slab
+};
+
 template <Os System, class Pages = PageHeap<System>>
 class Central {
  public:
@@ -58,6 +70,8 @@ class Central {
   // Whether p is an object of class c that no slab counts as free.
   bool IsUsed(SizeClass c, const void* p) noexcept;
   CentralStats Stats(SizeClass c) noexcept;
+  // p may be any address.
+  Occupancy OccupancyAt(const void* p) noexcept;
   // Bytes of slabs given back to the system so far.
   size_t released_bytes() const { return released_.load(std::memory_order_relaxed); }
   Mutex<System>& mutex(SizeClass c) {

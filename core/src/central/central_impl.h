@@ -243,6 +243,27 @@ bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
 }
 
 template <Os System, class Pages>
+Occupancy Central<System, Pages>::OccupancyAt(const void* p) noexcept {
+  const SizeClass c = map_->ClassAt(p);
+  Occupancy o;
+  if (c == kNoClass || !IsSmall(c)) return o;
+  Locked hold(mutex(c));
+  if (map_->ClassAt(p) != c) return o;
+  const Slab* const s = map_->SlabAt(p);
+  const Bin& bin = small_[c].bin;
+  const Slab* const next = bin.Fullest();
+  o.slab = s->base;
+  o.objects = s->objects;
+  o.free = s->free;
+  o.slabs = bin.slabs();
+  o.partial_slabs = bin.partial_slabs();
+  o.partial_used = o.partial_slabs * s->objects - bin.free_objects();
+  o.serves_next = s == next;
+  o.next_used = next == nullptr ? 0 : size_t{next->objects} - next->free;
+  return o;
+}
+
+template <Os System, class Pages>
 CentralStats Central<System, Pages>::Stats(SizeClass c) noexcept {
   if (!IsSmall(c)) return {0, 0, medium_[c - kNumSmall].used.load(std::memory_order_relaxed), 0, 0};
   Locked hold(mutex(c));

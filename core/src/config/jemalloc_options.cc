@@ -27,12 +27,12 @@ namespace {
 int64_t accepted[kJemallocOptionCount];
 
 struct TextRow {
-  JemallocRow row;
+  JemallocId row;
   char text[64];
 };
-TextRow texts[] = {{JemallocRow::stats_print_opts, ""},
-                   {JemallocRow::stats_interval_opts, ""},
-                   {JemallocRow::prof_prefix, "jeprof"}};
+TextRow texts[] = {{JemallocId::stats_print_opts, ""},
+                   {JemallocId::stats_interval_opts, ""},
+                   {JemallocId::prof_prefix, "jeprof"}};
 
 char* TextAt(size_t row) {
   for (TextRow& text : texts) {

@@ -33,13 +33,13 @@ struct JemallocOption {
   int64_t default_value;
 };
 
-enum class JemallocRow : uint8_t {
+enum class JemallocId : uint8_t {
 #define JEMALLOC_OPTION(name, fate, type, default_value, words, target) name,
 #include "config/jemalloc_options.def"
 #undef JEMALLOC_OPTION
   kCount
 };
-inline constexpr size_t kJemallocOptionCount = static_cast<size_t>(JemallocRow::kCount);
+inline constexpr size_t kJemallocOptionCount = static_cast<size_t>(JemallocId::kCount);
 extern const JemallocOption kJemallocOptions[kJemallocOptionCount];
 
 // Applies "name:value,..." to `o`; false if a row was wrong, which is then named on stderr.

@@ -7,6 +7,7 @@
 #include "entry/note.h"
 #include "entry/process.h"
 #include "entry/settings.h"
+#include "entry/traits.h"
 
 namespace granary {
 
@@ -87,12 +88,14 @@ void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool ze
 
 void* Heap::Allocate(size_t size) noexcept {
   EnsureInit();
+  if (IsSpecial()) return AllocateSpecial(size, 1, false);
   const SizeClass c = ClassOf(size);
   return c != kNoClass ? AllocateClass(c) : AllocateLarge(size, kTrackerBytes, size, false);
 }
 
 void* Heap::AllocateZeroed(size_t size) noexcept {
   EnsureInit();
+  if (IsSpecial()) return AllocateSpecial(size, 1, true);
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
   void* p = arch::Pop(c);
@@ -110,6 +113,7 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
 
 void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
   EnsureInit();
+  if (IsSpecial()) return AllocateSpecial(size, alignment, false);
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
     if (c != kNoClass) {
@@ -123,6 +127,7 @@ void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
 void Heap::Free(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
+  if (IsSpecial()) return FreeSpecial(p);
   const SizeClass c = page_map.ClassAt(p);
   if (c != kNoClass) {
     upkeep_.Poll();
@@ -190,6 +195,7 @@ static constexpr size_t kGrowsInPlaceFrom = 256 * kKiB;
 
 void* Heap::Reallocate(void* p, size_t size) noexcept {
   EnsureInit();
+  if (IsSpecial()) return ReallocateSpecial(p, size);
   const SizeClass c = page_map.ClassAt(p);
   const size_t old_size = UsableSize(p, "realloc");
   if (c == kNoClass) return ReallocateLarge(p, old_size, size);

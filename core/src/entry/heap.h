@@ -38,6 +38,12 @@ class Heap {
   // What UsableSize would be of a fresh block of `size` bytes; 0 if no block can be that large.
   size_t GoodSize(size_t size, size_t alignment) noexcept;
 
+  // The same past the caches, so that slabs are told at once. `size` must have a class or be large.
+  void* AllocateUncached(size_t size, size_t alignment) noexcept;
+  void FreeUncached(void* p) noexcept;
+  // The bytes that p has now, after an attempt to give it `size` where it lies.
+  size_t ResizeInPlace(void* p, size_t size) noexcept;
+
   // Gives everything free back to the system; returns the bytes given back.
   size_t Trim() noexcept;
   // Sends what the caches hold through the checks of the slabs.
@@ -69,6 +75,9 @@ class Heap {
   void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
   void* MoveToNew(void* p, size_t old_size, size_t size) noexcept;
   void* ReallocateLarge(void* p, size_t old_size, size_t size) noexcept;
+  GRANARY_COLD void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept;
+  GRANARY_COLD void FreeSpecial(void* p) noexcept;
+  GRANARY_COLD void* ReallocateSpecial(void* p, size_t size) noexcept;
   void* Filled(void* p, size_t size) noexcept;
   GRANARY_COLD void* Refused(size_t size) noexcept;
   GRANARY_COLD void JunkFreed(SizeClass c, void* p) noexcept;

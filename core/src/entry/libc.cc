@@ -150,4 +150,25 @@ GRANARY_EXPORT int __posix_memalign(void** out, size_t alignment, size_t size) n
   return posix_memalign(out, alignment, size);
 }
 
+// The names that builds of jemalloc with a prefix give them.
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+#endif
+#define GRANARY_PREFIXED(name)                                                   \
+  __attribute__((alias(#name), visibility("default"))) decltype(name) je_##name; \
+  __attribute__((alias(#name), visibility("default"))) decltype(name) _rjem_##name;
+GRANARY_PREFIXED(malloc)
+GRANARY_PREFIXED(free)
+GRANARY_PREFIXED(calloc)
+GRANARY_PREFIXED(realloc)
+GRANARY_PREFIXED(aligned_alloc)
+GRANARY_PREFIXED(posix_memalign)
+GRANARY_PREFIXED(memalign)
+GRANARY_PREFIXED(valloc)
+GRANARY_PREFIXED(pvalloc)
+GRANARY_PREFIXED(malloc_usable_size)
+GRANARY_PREFIXED(free_sized)
+GRANARY_PREFIXED(free_aligned_sized)
+#undef GRANARY_PREFIXED
+
 }  // extern "C"

@@ -2,7 +2,11 @@
 
 #include <pthread.h>
 
+#include "config/jemalloc_options.h"
 #include "entry/heap.h"
+
+extern "C" void malloc_stats_print(void (*to)(void*, const char*), void* argument,
+                                   const char* letters);
 
 namespace granary {
 namespace {
@@ -15,9 +19,16 @@ void WatchForks() {
 
 __attribute__((constructor)) void OnLoad() { heap.EnsureInit(); }
 
+void PrintAtExit() {
+  const auto row = static_cast<size_t>(jemalloc::JemallocId::stats_print_opts);
+  malloc_stats_print(nullptr, nullptr, jemalloc::TextOf(options, row));
+}
+
 // A block freed twice or in its middle may still lie in a cache unseen.
 __attribute__((destructor)) void OnExit() {
-  if (options.check_at_exit && locks_held == 0) heap.FlushCaches();
+  if (locks_held != 0) return;
+  if (options.check_at_exit) heap.FlushCaches();
+  if (options.stats_at_exit) PrintAtExit();
 }
 
 }  // namespace

@@ -98,6 +98,7 @@ void Upkeep::PollWithoutHelper() noexcept {
   if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
   if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   const uint64_t now = Linux::NowMillis();
+  if (started_ == 0) started_ = now;
   if (now >= next_.load(std::memory_order_relaxed)) {
     next_.store(now + WindowMillis(), std::memory_order_relaxed);
     BeginWindow();

@@ -48,6 +48,8 @@ class Upkeep {
   void AfterFreshLarge(size_t bytes) noexcept;
 
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
+  // When it first looked at the clock, in milliseconds; 0 before that.
+  uint64_t started() const { return started_; }
   uint64_t windows() const { return windows_.load(std::memory_order_relaxed); }
 
   void PrepareFork() noexcept { running_.Lock(); }
@@ -77,6 +79,7 @@ class Upkeep {
   Mutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};      // the process has grown so that a helper pays
+  uint64_t started_ = 0;
   uint64_t not_before_ = 0;              // the earliest time, in milliseconds, to start a helper
   std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
   std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it

@@ -120,6 +120,7 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
   head->trackers = static_cast<uint32_t>(count);
   head->bytes = RoundUp(bytes, page_);
   SetRequested(head, bytes);
+  ++groups_[LargeGroupOf(head->bytes)].made;
   large_allocations_.store(large_allocations_.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
   PlanMoves(head, moves);
@@ -134,6 +135,7 @@ void PageHeap<System>::FreeLarge(void* p) noexcept {
   Tracker* const head = map_->TrackerAt(p);
   UnuseBlock(head, 0, DivideUp(head->bytes, kGranule), true);
   const size_t count = head->trackers;
+  ++groups_[LargeGroupOf(head->bytes)].gone;
   head->bytes = 0;
   SetRequested(head, 0);
   large_frees_.store(large_frees_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -153,6 +155,8 @@ bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
     const size_t after = DivideUp(bytes, kGranule);
     if (after > before) UseBlock(head, before, after, nullptr);
     if (after < before) UnuseBlock(head, after, before, true);
+    ++groups_[LargeGroupOf(head->bytes)].gone;
+    ++groups_[LargeGroupOf(bytes)].made;
     head->bytes = bytes;
     SetRequested(head, bytes);
     if (shrinks) TrimBlock(head, DivideUp(bytes, kTrackerBytes));

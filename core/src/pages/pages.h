@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 
 #include "base/low_water.h"
@@ -22,6 +23,22 @@ struct Memory {
 
   bool Zero() const { return dirty == 0; }  // for at most 64 granules, and for large blocks
 };
+
+// Blocks of whole trackers of about one size, so far: handed out at it, and no longer of it.
+struct LargeCounts {
+  uint32_t made = 0;
+  uint32_t gone = 0;
+};
+
+// Four sizes to a doubling of a MiB.
+inline constexpr size_t kLargeGroups = 104;
+constexpr size_t LargeGroupOf(size_t bytes) {
+  if (bytes <= kMaxMedium) return 0;
+  const size_t doubling = static_cast<size_t>(std::bit_width((bytes - 1) / kMaxMedium)) - 1;
+  const size_t from = kMaxMedium << doubling;
+  const size_t group = doubling * 4 + (bytes - from - 1) / (from / 4);
+  return group < kLargeGroups ? group : kLargeGroups - 1;
+}
 
 struct PageStats {
   size_t mapped = 0;    // bytes of address space for the heap
@@ -91,6 +108,10 @@ class PageHeap {
   size_t grown_bytes() const { return grown_.load(std::memory_order_relaxed) * kGranule; }
   size_t owed_bytes() const { return owed_.load(std::memory_order_relaxed) * kGranule; }
   PageStats Stats() const noexcept;
+  LargeCounts CountsOf(size_t group) noexcept {
+    Locked hold(mutex_);
+    return groups_[group];
+  }
   // Peaks count anew from what is now.
   void ResetPeaks() noexcept;
   size_t OsPage() const noexcept { return page_; }
@@ -163,6 +184,7 @@ class PageHeap {
   std::atomic<size_t> released_{0}, grown_{0}, used_peak_{0}, dirty_peak_{0};
   std::atomic<size_t> large_requested_{0};  // in bytes
   std::atomic<size_t> large_allocations_{0}, large_frees_{0};
+  LargeCounts groups_[kLargeGroups] = {};
   std::atomic<uint32_t> fresh_{0};
   std::atomic<Huge> huge_{Huge::kLargeHeaps};
   size_t moved_trackers_ = 0;

@@ -1,0 +1,121 @@
+/* jemalloc's interface, as Granary offers it: the functions, with no prefix and with the prefixes
+ * je_ and _rjem_, the flags bit for bit, and the extent hooks. What each name of mallctl does here
+ * stands in docs/reference/jemalloc.md. */
+#ifndef GRANARY_JEMALLOC_JEMALLOC_H
+#define GRANARY_JEMALLOC_JEMALLOC_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <strings.h>
+
+#define JEMALLOC_VERSION "5.3.1-0-g0"
+#define JEMALLOC_VERSION_MAJOR 5
+#define JEMALLOC_VERSION_MINOR 3
+#define JEMALLOC_VERSION_BUGFIX 1
+#define JEMALLOC_VERSION_NREV 0
+#define JEMALLOC_VERSION_GID "0"
+#define JEMALLOC_VERSION_GID_IDENT 0
+
+/* Redis builds its active defragmentation when it finds this. */
+#define JEMALLOC_FRAG_HINT
+
+#define MALLOCX_LG_ALIGN(la) ((int)(la))
+#if SIZEOF_PTR == 4 || INTPTR_MAX == INT32_MAX
+#define MALLOCX_ALIGN(a) ((int)(ffs((int)(a)) - 1))
+#else
+#define MALLOCX_ALIGN(a) \
+  ((int)(((size_t)(a) < (size_t)INT_MAX) ? ffs((int)(a)) - 1 : ffs((int)(((size_t)(a)) >> 32)) + 31))
+#endif
+#define MALLOCX_ZERO ((int)0x40)
+#define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
+#define MALLOCX_TCACHE_NONE MALLOCX_TCACHE(-1)
+#define MALLOCX_ARENA(a) ((((int)(a)) + 1) << 20)
+#define MALLCTL_ARENAS_ALL 4096
+#define MALLCTL_ARENAS_DESTROYED 4097
+
+#ifdef __cplusplus
+extern "C" {
+#define JEMALLOC_NOTHROW noexcept
+#else
+#define JEMALLOC_NOTHROW
+#endif
+#define JEMALLOC_EXPORT
+#define JEMALLOC_USABLE_SIZE_CONST
+#define JEMALLOC_ALLOCATOR
+
+typedef struct extent_hooks_s extent_hooks_t;
+typedef void *(extent_alloc_t)(extent_hooks_t *, void *, size_t, size_t, bool *, bool *, unsigned);
+typedef bool(extent_dalloc_t)(extent_hooks_t *, void *, size_t, bool, unsigned);
+typedef void(extent_destroy_t)(extent_hooks_t *, void *, size_t, bool, unsigned);
+typedef bool(extent_commit_t)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+typedef bool(extent_decommit_t)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+typedef bool(extent_purge_t)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+typedef bool(extent_split_t)(extent_hooks_t *, void *, size_t, size_t, size_t, bool, unsigned);
+typedef bool(extent_merge_t)(extent_hooks_t *, void *, size_t, void *, size_t, bool, unsigned);
+
+/* A result of true means that it was not done. Only alloc must be there. */
+struct extent_hooks_s {
+  extent_alloc_t *alloc;
+  extent_dalloc_t *dalloc;
+  extent_destroy_t *destroy;
+  extent_commit_t *commit;
+  extent_decommit_t *decommit;
+  extent_purge_t *purge_lazy;
+  extent_purge_t *purge_forced;
+  extent_split_t *split;
+  extent_merge_t *merge;
+};
+
+#define JEMALLOC_FUNCTIONS_(prefix)                                                               \
+  extern const char *prefix##malloc_conf;                                                         \
+  extern void (*prefix##malloc_message)(void *, const char *);                                    \
+  void *prefix##mallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                 \
+  void *prefix##rallocx(void *ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
+  size_t prefix##xallocx(void *ptr, size_t size, size_t extra, int flags) JEMALLOC_NOTHROW;       \
+  size_t prefix##sallocx(const void *ptr, int flags) JEMALLOC_NOTHROW;                            \
+  void prefix##dallocx(void *ptr, int flags) JEMALLOC_NOTHROW;                                    \
+  void prefix##sdallocx(void *ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
+  size_t prefix##nallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                \
+  int prefix##mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen)   \
+      JEMALLOC_NOTHROW;                                                                           \
+  int prefix##mallctlnametomib(const char *name, size_t *mibp, size_t *miblenp) JEMALLOC_NOTHROW; \
+  int prefix##mallctlbymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp,         \
+                           void *newp, size_t newlen) JEMALLOC_NOTHROW;                           \
+  void prefix##malloc_stats_print(void (*write_cb)(void *, const char *), void *cbopaque,         \
+                                  const char *opts);
+
+/* The names of the C library's family too: the unprefixed ones are in <stdlib.h> and <malloc.h>. */
+#define JEMALLOC_FAMILY_(prefix)                                                              \
+  void *prefix##malloc(size_t size) JEMALLOC_NOTHROW;                                         \
+  void *prefix##calloc(size_t num, size_t size) JEMALLOC_NOTHROW;                             \
+  void *prefix##realloc(void *ptr, size_t size) JEMALLOC_NOTHROW;                             \
+  void prefix##free(void *ptr) JEMALLOC_NOTHROW;                                              \
+  void *prefix##aligned_alloc(size_t alignment, size_t size) JEMALLOC_NOTHROW;                \
+  int prefix##posix_memalign(void **memptr, size_t alignment, size_t size) JEMALLOC_NOTHROW;  \
+  void *prefix##memalign(size_t alignment, size_t size) JEMALLOC_NOTHROW;                     \
+  void *prefix##valloc(size_t size) JEMALLOC_NOTHROW;                                         \
+  void *prefix##pvalloc(size_t size) JEMALLOC_NOTHROW;                                        \
+  size_t prefix##malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void *ptr) JEMALLOC_NOTHROW;   \
+  void prefix##free_sized(void *ptr, size_t size) JEMALLOC_NOTHROW;                           \
+  void prefix##free_aligned_sized(void *ptr, size_t alignment, size_t size) JEMALLOC_NOTHROW;
+
+JEMALLOC_FUNCTIONS_()
+JEMALLOC_FUNCTIONS_(je_)
+JEMALLOC_FUNCTIONS_(_rjem_)
+JEMALLOC_FAMILY_(je_)
+JEMALLOC_FAMILY_(_rjem_)
+#undef JEMALLOC_FUNCTIONS_
+#undef JEMALLOC_FAMILY_
+
+extern const char *malloc_conf_2_conf_harder;
+#if !defined(_MALLOC_H)
+extern size_t malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void *ptr) JEMALLOC_NOTHROW;
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,97 @@
+// The table of mallctl's names (ctl.def), as characters and numbers: no relocations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace granary::jemalloc {
+
+enum class CtlType : uint8_t {
+  kVoid,
+  kBool,
+  kUnsigned,
+  kU32,
+  kSize,
+  kSsize,
+  kU64,
+  kText,
+  kPointer,
+  kOfOption,
+  kRaw
+};
+enum class Access : uint8_t { kR = 1, kW = 2, kRW = 3, kV = 4 };
+
+enum class Handler : uint8_t {
+  kVersion,
+  kEpoch,
+  kBackgroundThread,
+  kMaxBackgroundThreads,
+  kThreadArena,
+  kThreadBytes,
+  kThreadBytesAt,
+  kThreadCacheEnabled,
+  kThreadCacheMax,
+  kThreadCacheFlush,
+  kThreadPeak,
+  kThreadPeakReset,
+  kThreadIdle,
+  kConstant,
+  kEmptyText,
+  kConfText,
+  kOption,
+  kCacheCreate,
+  kCacheFlush,
+  kCacheDestroy,
+  kArenaInitialized,
+  kArenaPurge,
+  kArenaReset,
+  kArenaDss,
+  kArenaStored,
+  kArenaDecay,
+  kArenaHooks,
+  kArenaName,
+  kArenaCount,
+  kDefaultDecay,
+  kPage,
+  kLargestCached,
+  kCachedClasses,
+  kBinShape,
+  kExtentShape,
+  kArenaCreate,
+  kArenaLookup,
+  kTotal,
+  kHelper,
+  kNothing,
+  kArenaFigure,
+  kBinFigure,
+  kExtentFigure,
+  kActiveNow,
+  kUtilizationQuery,
+  kUtilizationBatch,
+  kBatchAllocate,
+  kArenaCreateExt,
+};
+
+struct CtlRow {
+  uint16_t name;  // where it begins in the string of all names
+  CtlType type;
+  Access access;
+  Handler handler;
+  uint32_t argument;
+};
+
+inline constexpr size_t kMostComponents = 7;
+
+// A name found in the table: its row, and the numbers that its indices and words stand for.
+struct Found {
+  const CtlRow* row = nullptr;
+  size_t at[kMostComponents] = {};  // by component; of an index itself, of a word its place
+};
+
+// By the whole name; row is nullptr if there is none.
+Found FindName(const char* name) noexcept;
+Found FindMib(const size_t* mib, size_t length) noexcept;
+// Writes one number a component, at most `most`; returns how many, 0 if no name begins so.
+size_t MibOf(const char* name, size_t* mib, size_t most) noexcept;
+
+}  // namespace granary::jemalloc
