@@ -13,6 +13,7 @@ import (
 	"granary/tool/internal/ctl"
 	"granary/tool/internal/doctor"
 	"granary/tool/internal/exporter"
+	"granary/tool/internal/heapmap"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
 	"granary/tool/internal/stats"
@@ -38,6 +39,7 @@ func commands() []cli.Command {
 		in(groupLook, stats.Row),
 		in(groupLook, why.Row),
 		in(groupLook, top.Row),
+		in(groupLook, heapmap.Row),
 		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),
 		in(groupLook, exporter.Row),
