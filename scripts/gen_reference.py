@@ -51,13 +51,88 @@ COUNTERS_TEXT = """# Counters
 
 {notice}
 
-`malloc_stats()` prints every counter to stderr, a line each; `malloc_info(0, file)` writes them as
-XML. The classic fields of `mallinfo2()` are sums of them (`core/src/entry/introspection.cc`).
+From outside a process the command reads them; in the program `granary/stats.h` tells them by name,
+`malloc_stats()` prints them to stderr, a line each, and `malloc_info(0, file)` writes them as XML. The
+classic fields of `mallinfo2()` are sums of them (`core/src/entry/introspection.cc`).
 
 {table}
 
 *Layer* is the folder in `core/src` that keeps the figure. The figures are read one after another
-while other threads go on: in a busy process sums are close, not exact.
+while other threads go on: in a busy process sums are close, not exact. A reader outside reads twice and
+says whether anything changed in between, and by how many bytes ([statistics](../design/statistics.md)).
+
+What requests for small objects were rounded up from is recorded nowhere: `rounding_most` is the bound
+that follows from the sizes of the classes, `rounding_expected` what it would be if requests were spread
+evenly between one class and the next.
+"""
+
+LAYOUT_TEXT = """# The layout of the statistics
+
+{notice}
+
+How a reader outside the process finds the figures. The Go package `tool/internal/inspect` is such a reader; why it
+is made so stands in [statistics](../design/statistics.md). All numbers are little-endian.
+
+## The note
+
+The ELF file that holds the library (`libgranary.so`, or a program it is linked into) has a note of name `Granary`,
+type 1, in a `PT_NOTE` segment that is mapped. It consists of words of 8 bytes: the version of the note, 1; then
+*distances*: each, added to the address of its own word, gives an address, modulo 2^64. The first leads to
+the descriptor, the others to the bases that offsets count from:
+
+{bases}
+
+Later versions may append bases. The first four bytes of the note's content are the *bell*: a futex (not
+private) on which helper threads wait, and which never changes. Whoever maps that page of the file, shared,
+can wake them.
+
+## The descriptor
+
+| bytes | what |
+| --- | --- |
+| 8 | `granary` and a zero |
+| 4 | version of this layout, {version} |
+| 4 | bytes of the whole descriptor |
+| 4 | text: the version of the library |
+| 4 | number of tables |
+| 16 each | tables: offset, number of rows, bytes of a row, zero (4 bytes each) |
+
+A *text* is an offset from the start of the descriptor to bytes that end with a zero. A reader uses the first bytes of a
+row that it knows and steps by the size told, uses the tables it knows, and finds rows by name. The version changes only
+when such a reader could misread a row; a reader refuses versions it does not know.
+
+| table | row |
+| --- | --- |
+| constants | text name, 4 bytes zero, 8 bytes value |
+| cells | text name; 4 bytes base; 8 bytes offset; 4 bytes each: stride, count, width, scale |
+| metrics | texts name, kind, unit, layer, meaning; 4 bytes: index of a cell, or all ones |
+| options | texts name, type, meaning; 4 bytes whether it can change at run time; 8 bytes offset in the options; 4 bytes width, 4 zero; 8 bytes each: default, lowest, highest |
+| classes | 4 bytes each: object size, slab bytes, objects of a slab, and of a cache's region short floor and capacity, long floor and capacity; the size of the next smaller class |
+
+A cell stands for `count` numbers of `width` bytes, `stride` bytes apart, from `offset` on. Their sum times `scale` is
+a figure; where `scale` is 0 they are addresses or states. A metric without a cell is worked out, as
+`core/src/entry/measure.cc` does it.
+
+## Cells
+
+`LOCK` cells come by threes, *name*`.held` (not zero while it is held), *name*`.turns` (times it was held,
+modulo 2^32) and *name*`.contentions`.
+
+{cells}
+
+## Constants
+
+Names with a dot tell where a member lies in a structure that is reached by a pointer, how many bytes a structure has, or the
+value of a state.
+
+{constants}
+
+## Control words
+
+A request is written in this order: `control.argument` (text that ends with a zero), `control.command`
+(one of the constants `control.purge`, `control.set`, `control.flush`, `control.reset`), then
+`control.requested`: any number that is not there yet. Then the bell is rung. When `control.answered` has the same number,
+`control.result` is `control.done` or `control.refused`, and `control.value` the bytes that moved.
 """
 
 
@@ -135,12 +210,34 @@ def counters_page():
                                 table=table(head, [[f"`{row[0]}`", *row[1:4], row[5]] for row in rows]))
 
 
+def name_list(path, macros):
+    """The first field of each row, as a sentence in code type."""
+    rows = re.findall(rf'^(?:{"|".join(macros)})\(("[^"]+")', path.read_text(), flags=re.MULTILINE)
+    if not rows:
+        raise BadTable(f"{path.name}: it has no rows: correct the file or this script")
+    return ", ".join(f"`{row[1:-1]}`" for row in rows)
+
+
+def layout_page():
+    entry = ROOT / "core/src/entry"
+    header = (ROOT / "core/src/stats/descriptor.h").read_text()
+    bases = re.search(r"enum class Base : uint32_t \{(.*?)\}", header, re.S).group(1).replace("k", "").split(",")
+    version = re.search(r"kDescriptorVersion = (\d+)", header).group(1)
+    return LAYOUT_TEXT.format(
+        notice=notice("core/src/entry/*.def"), version=version,
+        bases="\n".join(f"{i}. {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', base.strip()).lower()}"
+                        for i, base in enumerate(bases)),
+        cells=name_list(entry / "cells.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
+        constants=name_list(entry / "constants.def", ["CONSTANT", "OFFSET"]) +
+        ", and `option_source.`*name* for each source of options")
+
+
 def notice(source):
     return (f"*Written by `scripts/gen_reference.py` from `{source}`. Change the source, then run the "
             "script.*")
 
 
-PAGES = {"options.md": options_page, "counters.md": counters_page}
+PAGES = {"options.md": options_page, "counters.md": counters_page, "statistics-layout.md": layout_page}
 
 
 def main():

@@ -74,16 +74,19 @@ func (c *capture) plan() {
 	}
 }
 
+// maxCaches is more than there can be.
+const maxCaches = 1 << 12
+
 // planCaches adds the head of each cache: its lock, its capacity and the headers of its classes.
 func (c *capture) planCaches() {
 	l := c.t.layout
 	head := l.constant("cache.words") + 8*l.constant("classes.max")
-	if head > 1<<16 {
+	if head > 1<<14 {
 		return
 	}
 	perCPU, _ := c.number("threads.owner")
 	add := func(kind string, i int, address uint64) {
-		if address == 0 {
+		if address == 0 || len(c.caches) == maxCaches {
 			return
 		}
 		image := cacheImage{CacheInfo{Kind: kind, Index: i}, address, make([]byte, head)}

@@ -88,7 +88,10 @@ func (t *Target) Request(ctx context.Context, c Command) (Ack, error) {
 
 // post writes the request; its number goes last.
 func (t *Target) post(p process, code uint32, argument string) (uint32, error) {
-	room := t.layout.cell("control.argument")
+	_, room, err := t.place("control.argument")
+	if err != nil {
+		return 0, err
+	}
 	if len(argument) >= int(room.width) {
 		return 0, failure(ErrReadOnly, "the options are too long: give at most %d characters at a time", room.width-1)
 	}
@@ -101,9 +104,12 @@ func (t *Target) post(p process, code uint32, argument string) (uint32, error) {
 		number = rand.Uint32()
 	}
 	write := func(name string, bytes []byte) {
+		var address uint64
 		if err == nil {
-			c := t.layout.cell(name)
-			err = p.write(t.mark.bases[c.base]+c.offset, bytes)
+			address, _, err = t.place(name)
+		}
+		if err == nil {
+			err = p.write(address, bytes)
 		}
 	}
 	write("control.argument", append([]byte(argument), 0))

@@ -133,17 +133,18 @@ func (c *capture) classes() ([]Class, []CacheInfo) {
 	partial, clean := c.values("central.partial_slabs"), c.values("central.clean_bytes")
 	medium, depot := c.values("central.medium_used"), c.values("depot.objects")
 	uncached := c.values("front.uncached")
-	contentions := append(c.values("lock.central.contentions")[:min(small, len(slabs))], c.values("lock.central_medium.contentions")...)
+	waits, mediumWaits := c.values("lock.central.contentions"), c.values("lock.central_medium.contentions")
 	classes := make([]Class, 0, len(l.classes))
 	for i, row := range l.classes {
 		k := Class{Size: row.size, Smaller: row.smaller, Small: i < small, SlabBytes: row.slabBytes, SlabObjects: row.slabObjects}
-		k.Allocations, k.Contentions = at(uncached, i), at(contentions, i)
+		k.Allocations = at(uncached, i)
 		if k.Small {
+			k.Contentions = at(waits, i)
 			k.Slabs, k.SlabFree, k.PartialSlabs = at(slabs, i), at(free, i), at(partial, i)
 			k.CleanBytes, k.Depot = at(clean, i), at(depot, i)
 			k.Live = k.Slabs*k.SlabObjects - k.SlabFree
 		} else {
-			k.Live = at(medium, i-small)
+			k.Live, k.Contentions = at(medium, i-small), at(mediumWaits, i-small)
 		}
 		classes = append(classes, k)
 	}

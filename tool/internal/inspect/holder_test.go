@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 // library is the built libgranary.so.
-func library(t *testing.T) string {
+func library(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv("GRANARY_LIB")
 	if path == "" {
@@ -34,7 +35,7 @@ func library(t *testing.T) string {
 var compileOnce sync.Once
 
 // holder compiles testdata/holder.c, once for all tests.
-func holder(t *testing.T) string {
+func holder(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(os.TempDir(), "granary-inspect-holder-"+strconv.Itoa(os.Getpid()))
 	compileOnce.Do(func() {
@@ -46,6 +47,14 @@ func holder(t *testing.T) string {
 }
 
 func TestMain(m *testing.M) {
+	if pid := os.Getenv("GRANARY_INSPECT_PID"); pid != "" { // see TestAnotherUsersProcessIsRefused
+		n, err := strconv.Atoi(pid)
+		if err == nil {
+			_, err = Open(n)
+		}
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	os.Remove(filepath.Join(os.TempDir(), "granary-inspect-holder-"+strconv.Itoa(os.Getpid())))
 	os.Exit(code)
@@ -62,14 +71,14 @@ func (h *held) pid() int { return h.cmd.Process.Pid }
 var figure = regexp.MustCompile(`<granary name="([a-z_]+)" unit="[a-z]+" value="([0-9]+)"/>`)
 
 // hold starts the holder under the library with options, and waits until its heap stands.
-func hold(t *testing.T, mode, options string) *held {
+func hold(t testing.TB, mode, options string) *held {
 	t.Helper()
 	cmd := exec.Command(holder(t), mode)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library(t), "GRANARY_CONF="+options)
 	return start(t, cmd)
 }
 
-func start(t *testing.T, cmd *exec.Cmd) *held {
+func start(t testing.TB, cmd *exec.Cmd) *held {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -97,7 +106,7 @@ func start(t *testing.T, cmd *exec.Cmd) *held {
 }
 
 // waitForState waits until the process is in a state of /proc/PID/stat.
-func waitForState(t *testing.T, pid int, state string) {
+func waitForState(t testing.TB, pid int, state string) {
 	t.Helper()
 	for range 1000 {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -2,7 +2,9 @@ package inspect
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -148,5 +150,96 @@ func TestAStormIsReadInATightLoop(t *testing.T) {
 		if live > used+s.Bound+(64<<20) {
 			t.Fatalf("live %d is far above the spans' %d", live, used)
 		}
+	}
+}
+
+// The note must be found however the library came into the program.
+func TestLinkedProgramsAreRead(t *testing.T) {
+	folder := filepath.Dir(library(t))
+	for name, arguments := range map[string][]string{
+		"static, stripped, sections collected": {"-static", "-s", "-Wl,--gc-sections", filepath.Join(folder, "granary.o")},
+		"archive":                              {"-Wl,--gc-sections", filepath.Join(folder, "libgranary.a")},
+		"linked, stripped":                     {"-s", "-L" + folder, "-lgranary", "-Wl,-rpath," + folder},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := os.Stat(filepath.Join(folder, "granary.o")); err != nil {
+				t.Skip("granary.o is not built: run make")
+			}
+			program := filepath.Join(t.TempDir(), "holder")
+			line := append([]string{"-O1", "-fno-builtin", "-pthread", "-o", program, "testdata/holder.c"}, arguments...)
+			if out, err := exec.Command("cc", line...).CombinedOutput(); err != nil {
+				t.Fatalf("cc: %v\n%s", err, out)
+			}
+			cmd := exec.Command(program, "stop")
+			cmd.Env = append(os.Environ(), "GRANARY_CONF="+quiet)
+			h := start(t, cmd)
+			waitForState(t, h.pid(), "T")
+			target := mustOpen(t, h.pid())
+			s := mustSnapshot(t, target)
+			agree(t, s, h.said)
+			mapAgrees(t, mustMap(t, target), s)
+		})
+	}
+}
+
+// Another user's process is refused, in a sentence that says what is missing.
+func TestAnotherUsersProcessIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start processes of two users")
+	}
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skip("setpriv is not installed")
+	}
+	h := hold(t, "wait", quiet)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The test itself, as nobody: it must be able to read its own file.
+	copied := filepath.Join("/tmp", "granary-inspect-test-"+itoa(os.Getpid()))
+	data, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(copied, data, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(copied) })
+	cmd := exec.Command(setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", copied, "-test.run=^TestMain$")
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "GRANARY_INSPECT_PID="+itoa(h.pid()))
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "CAP_SYS_PTRACE") {
+		t.Errorf("as another user: %v: %s", err, out)
+	}
+}
+
+func TestOtherAllocatorsAreNamed(t *testing.T) {
+	found := 0
+	for part, name := range map[string]string{
+		"libjemalloc.so.2": "jemalloc", "libtcmalloc_minimal.so.4": "TCMalloc", "libmimalloc.so.2.0": "mimalloc", "libmimalloc.so.2": "mimalloc",
+	} {
+		paths, _ := filepath.Glob("/usr/lib/*/" + part)
+		if len(paths) == 0 {
+			continue
+		}
+		found++
+		cmd := exec.Command("sleep", "60")
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+paths[0])
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitForState(t, cmd.Process.Pid, "S")
+		_, err := Open(cmd.Process.Pid)
+		var e *Error
+		if !errors.As(err, &e) || e.Allocator != name {
+			t.Errorf("under %s: %v", part, err)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	if found == 0 {
+		t.Skip("no other allocator is installed")
 	}
 }

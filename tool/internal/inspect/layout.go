@@ -14,6 +14,8 @@ const (
 	headBytes         = 24
 	tableBytes        = 16
 	maxDescriptor     = 1 << 20
+	maxNumbers        = 1 << 20 // in all cells together
+	maxStructure      = 1 << 20 // bytes of a structure that is read whole
 )
 
 // The tables, in the order of the head.
@@ -147,11 +149,15 @@ func decodeLayout(all []byte) (*layout, error) {
 	d.rows(tableConstants, 16, func(row []byte) {
 		l.constants[d.text(u32(row))] = int64(u64(row[8:]))
 	})
+	numbers := uint32(0)
 	d.rows(tableCells, 32, func(row []byte) {
 		c := cell{u32(row[4:]), u64(row[8:]), u32(row[16:]), u32(row[20:]), u32(row[24:]), u32(row[28:])}
 		name := d.text(u32(row))
 		if c.count == 0 || c.count > 1<<16 || c.width > 1<<20 || c.stride > 1<<20 || c.offset > 1<<30 {
 			d.fail("cell %s has an impossible place", name)
+		}
+		if numbers += c.count; numbers > maxNumbers {
+			d.fail("it tells of more numbers than a heap has")
 		}
 		l.cellNames[name] = len(l.cells)
 		l.cells = append(l.cells, c)
@@ -197,6 +203,11 @@ func (l *layout) check(d *decoder) {
 			d.fail("it lacks the constant %s", name)
 		}
 	}
+	for _, name := range []string{"cache.bytes", "tracker.bytes", "chunk.bytes", "metadata_chunk.bytes", "magazine.bytes", "slab.bits"} {
+		if l.constant(name) > maxStructure {
+			d.fail("%s is %d, which no structure has", name, l.constant(name))
+		}
+	}
 	for _, name := range neededCells {
 		if _, ok := l.cellNames[name]; !ok {
 			d.fail("it lacks the cell %s", name)
@@ -208,8 +219,10 @@ func (l *layout) check(d *decoder) {
 		}
 	}
 	if d.err == nil {
-		if g, t := l.constants["granule"], l.constants["tracker"]; g < 1<<12 || t%g != 0 || t/g > 1<<12 || g&(g-1) != 0 {
+		if g, t := l.constants["granule"], l.constants["tracker"]; g < 1<<12 || t < g || t/g > 1<<12 || g&(g-1) != 0 || t&(t-1) != 0 {
 			d.fail("granules of %d bytes in trackers of %d", g, t)
+		} else if leaf, ok := l.constants["leaf"]; ok && (leaf < t || leaf&(leaf-1) != 0) {
+			d.fail("leaves of %d bytes of address space", leaf)
 		}
 	}
 }

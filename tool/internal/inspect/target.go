@@ -100,13 +100,26 @@ func openMark(m memory, mark mark) (*Target, error) {
 
 // figure reads one cell of one number.
 func (t *Target) figure(name string) (uint64, error) {
-	c := t.layout.cell(name)
-	b, err := readAt(t.memory, t.mark.bases[c.base]+c.offset, int(c.width))
+	address, c, err := t.place(name)
+	if err != nil {
+		return 0, err
+	}
+	b, err := readAt(t.memory, address, int(min(c.width, 8)))
 	if err != nil {
 		return 0, err
 	}
 	v, _ := number(b, 0, c.width)
 	return v, nil
+}
+
+// place is where a cell lies.
+func (t *Target) place(name string) (uint64, cell, error) {
+	i, ok := t.layout.cellNames[name]
+	if !ok || t.layout.cells[i].base >= knownBases {
+		return 0, cell{}, failure(ErrVersion, "the library in the process does not tell where %s lies: use the granary command that came with it", name)
+	}
+	c := t.layout.cells[i]
+	return t.mark.bases[c.base] + c.offset, c, nil
 }
 
 func explainMaps(fs procfs.FS, pid int, err error) error {

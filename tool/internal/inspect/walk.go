@@ -214,8 +214,9 @@ func (w *walker) column(name string, width, each, from, to uint64) ([]byte, erro
 		}
 		part := make([]byte, bytes)
 		if leaf == 0 {
-			w.damage("the page map has no rows for %#x", at)
-		} else if err := w.t.memory.read([]span{{leaf + w.l.constant(name) + at%w.l.constant("leaf")/each*width, part}}); err != nil {
+			return nil, w.missing(at)
+		}
+		if err := w.t.memory.read([]span{{leaf + w.l.constant(name) + at%w.l.constant("leaf")/each*width, part}}); err != nil {
 			return nil, err
 		}
 		out = append(out, part...)
@@ -224,12 +225,20 @@ func (w *walker) column(name string, width, each, from, to uint64) ([]byte, erro
 	return out, nil
 }
 
+// errMissing says that the page map does not cover a stretch of the heap.
+var errMissing = errors.New("no rows")
+
+func (w *walker) missing(address uint64) error {
+	w.damage("the page map has no rows for %#x", address)
+	return errMissing
+}
+
 // group is how much of a chunk is read at a time.
 const group = 1 << 30
 
 func (w *walker) chunk(chunk Range) error {
 	for from := chunk.Start; from < chunk.End; from += group {
-		if err := w.stretch(from, min(from+group, chunk.End)); err != nil {
+		if err := w.stretch(from, min(from+group, chunk.End)); err != nil && !errors.Is(err, errMissing) {
 			return err
 		}
 	}
@@ -245,7 +254,11 @@ func (w *walker) stretch(from, to uint64) error {
 	}
 	spans := make([]span, 0, len(pointers)/8)
 	for i := range len(pointers) / 8 {
-		spans = append(spans, span{binary.LittleEndian.Uint64(pointers[8*i:]), make([]byte, w.l.constant("tracker.bytes"))})
+		s := span{address: binary.LittleEndian.Uint64(pointers[8*i:])}
+		if s.address != 0 {
+			s.to = make([]byte, w.l.constant("tracker.bytes"))
+		}
+		spans = append(spans, s)
 	}
 	if err := w.readEach("tracker", spans); err != nil {
 		return err
