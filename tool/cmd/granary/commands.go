@@ -16,6 +16,7 @@ import (
 	"granary/tool/internal/heapmap"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
+	"granary/tool/internal/size"
 	"granary/tool/internal/stats"
 	"granary/tool/internal/top"
 	"granary/tool/internal/why"
@@ -42,6 +43,7 @@ func commands() []cli.Command {
 		in(groupLook, heapmap.Row),
 		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),
+		in(groupLook, size.Row),
 		in(groupLook, exporter.Row),
 	}
 	own := services.Plan

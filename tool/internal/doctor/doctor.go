@@ -61,12 +61,17 @@ type World struct {
 	UID     int
 	Environ []string
 	Library string // the path of libgranary.so, or ""
+	// Options finds rows of GRANARY_CONF that the library would refuse; nil if that cannot be told.
 	Options func(setting string) []string
 }
 
 // Live is this machine. library may be empty.
 func Live(environ []string, library string) World {
-	return World{Proc: procfs.Live(), Sys: "/sys", Etc: "/etc", UID: os.Geteuid(), Environ: environ, Library: library}
+	w := World{Proc: procfs.Live(), Sys: "/sys", Etc: "/etc", UID: os.Geteuid(), Environ: environ, Library: library}
+	if library != "" {
+		w.Options = OptionsOf(library)
+	}
+	return w
 }
 
 // A check is a row of a table: what it looks at, and what it found.

@@ -12,6 +12,7 @@ import (
 
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
 )
@@ -180,6 +181,30 @@ func TestAStaticProgramCannotBePreloaded(t *testing.T) {
 		if err != nil || report.Problems() != 1 || !strings.Contains(report.Findings[0].What, want) {
 			t.Errorf("%s: %+v, %v", flag, report, err)
 		}
+	}
+}
+
+func TestWrongOptionsAreNamedWithTheNearest(t *testing.T) {
+	known := []inspect.Option{{Name: "dirty_decay_ms", Lowest: -1, Highest: 3600000}, {Name: "abort_conf", Type: "bool", Highest: 1}}
+	got := wrongOptions(known, "dirty_dekay_ms:5,dirty_decay_ms:-2,abort_conf:true,,colour:red,abort_conf")
+	want := []string{`there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`, "dirty_decay_ms cannot be -2, only -1 to 3600000",
+		`there is no option "colour"`, `"abort_conf" has no value: write NAME:VALUE`}
+	if strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWrongOptionsOfARunningProcess(t *testing.T) {
+	library, err := filepath.Abs(filepath.Join("..", "..", "..", "build", "lib", "libgranary.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built")
+	}
+	f := found(t, examined(t, sleeper(t, "LD_PRELOAD="+library, "GRANARY_CONF=dirty_dekay_ms:1")), "options")
+	if f.Severity != Problem || !strings.Contains(f.What, `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`) {
+		t.Errorf("%+v", f)
 	}
 }
 

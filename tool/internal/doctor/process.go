@@ -43,6 +43,11 @@ func Process(w World, pid int) (Report, error) {
 		return Report{}, w.Proc.Explain(pid, err)
 	}
 	p := process{pid: pid, running: running}
+	if running.Name == allocators.Ours { // its own library knows best which options there are
+		if options := OptionsOf(filepath.Join(w.Proc.Path(pid, "root"), running.Path)); options != nil {
+			w.Options = options
+		}
+	}
 	if p.maps, err = w.Proc.Maps(pid); err != nil {
 		return Report{}, w.Proc.Explain(pid, err)
 	}

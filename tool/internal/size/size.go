@@ -1,0 +1,182 @@
+// Package size says what an allocation really costs: the size class that serves it, what rounding
+// adds, and how that compares with glibc and jemalloc.
+package size
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"strconv"
+	"strings"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/present"
+
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary size`.
+var Row = cli.Command{
+	Name: "size", Usage: "BYTES... [options]",
+	Summary: "show what an allocation really costs",
+	About: `TAKES is what malloc_usable_size will say, of which every byte may be used. A slab costs its end, too,
+where no further object fits: EACH is the slab divided by its objects. Granary's classes are read from
+the library's file; the columns of glibc and jemalloc (without its options) follow from their rules and
+hold their headers.`,
+	Examples: []cli.Example{
+		{Line: "size 4 10 100", Does: "three sizes"},
+		{Line: "size 64KiB 1.5MiB", Does: "in larger units"},
+		{Line: "size 100 --align 64", Does: "what aligned_alloc takes"},
+	},
+	Setup: setup,
+}
+
+// A Cost is a row. Sizes are bytes.
+type Cost struct {
+	Request  uint64  `json:"request"`
+	Takes    uint64  `json:"takes"`
+	Rounding uint64  `json:"rounding"`
+	Slab     uint64  `json:"slab,omitempty"` // 0: a span or block of its own
+	Objects  uint64  `json:"objects,omitempty"`
+	Each     float64 `json:"each"`
+	Glibc    uint64  `json:"glibc"`
+	Jemalloc uint64  `json:"jemalloc"`
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
+	align := fs.Uint64("align", 16, "alignment in `bytes`, a power of two")
+	lib := fs.String("lib", "", "the `library` whose classes count (default: libgranary.so beside this command, or installed)")
+	return cli.Arguments(1, -1, "one or more sizes in bytes, as in `granary size 100 64KiB`", func(_ context.Context, env cli.Env, args []string) error {
+		if *align == 0 || *align&(*align-1) != 0 {
+			return cli.Usagef("--align %d is not a power of two: give 16, 32, 64 ...", *align)
+		}
+		var requests []uint64
+		for _, arg := range args {
+			request, err := Parse(arg)
+			if err != nil {
+				return err
+			}
+			requests = append(requests, request)
+		}
+		path, err := preload.FindLibrary(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
+		if err != nil {
+			return err
+		}
+		library, err := inspect.OpenLibrary(path)
+		if err != nil {
+			return err
+		}
+		var costs []Cost
+		for _, request := range requests {
+			costs = append(costs, Of(library.Classes, request, *align))
+		}
+		if *asJSON {
+			return present.JSON(env.Stdout, costs)
+		}
+		table(costs).Write(env.Stdout, 0)
+		return nil
+	})
+}
+
+// units that a size may be given in.
+var units = []struct {
+	suffix string
+	bytes  float64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"B", 1}}
+
+// most is more than any request that can be met.
+const most = 1 << 47
+
+// Parse reads a size: "100", "64KiB", "1.5M".
+func Parse(text string) (uint64, error) {
+	number, factor := text, 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
+			number, factor = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if n *= factor; err != nil || n < 0 || n != math.Trunc(n) || n > most {
+		return 0, cli.Usagef("%q is not a size: give whole bytes up to 128 TiB, as in 100, 64KiB or 1.5MiB", text)
+	}
+	return uint64(n), nil
+}
+
+// Of is what a request costs under classes, which ascend.
+func Of(classes []inspect.Class, request, align uint64) Cost {
+	c := Cost{Request: request, Glibc: glibc(request), Jemalloc: jemalloc(request, align)}
+	for _, class := range classes {
+		if class.Size < request || align > 16 && class.Size%align != 0 || align > 16<<10 {
+			continue
+		}
+		c.Takes, c.Each = class.Size, float64(class.Size)
+		if class.Small {
+			c.Slab, c.Objects = class.SlabBytes, class.SlabObjects
+			c.Each = float64(c.Slab) / float64(c.Objects)
+		}
+		break
+	}
+	if c.Takes == 0 {
+		c.Takes = up(max(1, request), uint64(os.Getpagesize()))
+		c.Each = float64(c.Takes)
+	}
+	c.Rounding = c.Takes - request
+	return c
+}
+
+func up(n, to uint64) uint64 { return (n + to - 1) / to * to }
+
+// glibc is what a chunk takes, its header included: 16-byte steps from 32, and from 128 KiB whole
+// pages. With a larger alignment the chunk is as large; what it is cut from has free ends.
+func glibc(request uint64) uint64 {
+	const header, least, ownMapping = 8, 32, 128 << 10
+	chunk := max(least, up(request+header, 16))
+	if request >= ownMapping {
+		return up(chunk+header, uint64(os.Getpagesize()))
+	}
+	return chunk
+}
+
+// jemalloc is the size class: 8, steps of 16 to 128, then four to a doubling.
+func jemalloc(request, align uint64) uint64 {
+	n := max(1, request)
+	if align > 16 {
+		n = up(n, align)
+	}
+	for ; ; n = up(n+1, align) {
+		size := jemallocClass(n)
+		if align <= 16 || size%align == 0 {
+			return size
+		}
+	}
+}
+
+func jemallocClass(n uint64) uint64 {
+	switch {
+	case n <= 8:
+		return 8
+	case n <= 128:
+		return up(n, 16)
+	}
+	return up(n, uint64(1)<<(bits.Len64(n-1)-3))
+}
+
+func table(costs []Cost) present.Table {
+	t := present.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", "FROM", " EACH", " GLIBC", " JEMALLOC"}}
+	for _, c := range costs {
+		from := "pages of its own"
+		if c.Slab != 0 {
+			from = fmt.Sprintf("a slab of %s, %s objects", present.Bytes(c.Slab), present.Count(c.Objects))
+		}
+		t.Rows = append(t.Rows, []string{present.Count(c.Request), present.Count(c.Takes),
+			fmt.Sprintf("%s (%s)", present.Count(c.Rounding), present.Percent(float64(c.Rounding), float64(c.Takes))), from,
+			strconv.FormatFloat(c.Each, 'f', 1, 64), present.Count(c.Glibc), present.Count(c.Jemalloc)})
+	}
+	return t
+}
