@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"granary/tool/internal/bench/archive"
 	"granary/tool/internal/bench/micro"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
@@ -56,6 +57,12 @@ func commands() []cli.Command {
 	}
 	rows = append(rows,
 		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
+	)
+	for _, row := range archive.Commands {
+		row.Group = groupBench
+		rows = append(rows, row)
+	}
+	rows = append(rows,
 		cli.Command{Name: "completion", Usage: "SHELL", Summary: "print the completion script of a shell", Group: groupSelf, Takes: cli.Words, Choices: cli.Shells,
 			Examples: []cli.Example{
 				{Line: "completion bash > /etc/bash_completion.d/granary", Does: "complete in every new bash"},

@@ -15,7 +15,10 @@ import (
 )
 
 // Schema names the layout of the JSON file.
-const Schema = "granary-bench/1"
+const Schema = "granary-bench/2"
+
+// Readable are the schemas that are read. The first had neither runs nor sessions.
+var Readable = []string{Schema, "granary-bench/1"}
 
 // Better says which of two values is to be preferred.
 type Better string
@@ -121,6 +124,13 @@ type Run struct {
 	LoadAfter string  `json:"load_after,omitempty"`
 }
 
+// A Session is one call of the tool that added rounds.
+type Session struct {
+	Started time.Time `json:"started"`
+	Version string    `json:"version"`
+	Machine Machine   `json:"machine"`
+}
+
 // Results is everything a run of the workbench yields, and the JSON file's content.
 type Results struct {
 	Schema       string                 `json:"schema"`
@@ -134,6 +144,7 @@ type Results struct {
 	Contenders   []allocators.Contender `json:"contenders"`
 	Rows         []Row                  `json:"rows"`
 	Observations []Observation          `json:"observations"`
+	Sessions     []Session              `json:"sessions,omitempty"`
 	Runs         []Run                  `json:"runs,omitempty"`
 	Series       []Series               `json:"series,omitempty"`
 	Failures     []Failure              `json:"failures,omitempty"`

@@ -20,6 +20,9 @@ type Machine struct {
 	HugePages    string `json:"transparent_huge_pages"`
 	Governor     string `json:"governor,omitempty"`
 	LoadBefore   string `json:"load_before"`
+	// Limits of this process's control group; empty where there are none.
+	MemoryLimit string `json:"memory_limit,omitempty"`
+	CPULimit    string `json:"cpu_limit,omitempty"`
 }
 
 // Facts reads the machine's files under root, which is "/" on a live machine. What is missing stays
@@ -39,6 +42,8 @@ func Facts(root string) Machine {
 		Governor:     read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		LoadBefore:   read("proc/loadavg"),
 	}
+	group := filepath.Join("sys/fs/cgroup", ownGroup(read("proc/self/cgroup")))
+	m.MemoryLimit, m.CPULimit = limit(read(filepath.Join(group, "memory.max"))), limit(read(filepath.Join(group, "cpu.max")))
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		m.MemoryBytes = info.Totalram * uint64(info.Unit)
@@ -61,4 +66,22 @@ func chosen(line string) string {
 	_, rest, _ := strings.Cut(line, "[")
 	word, _, _ := strings.Cut(rest, "]")
 	return word
+}
+
+// ownGroup is the path of version 2 in /proc/self/cgroup: "0::/user.slice".
+func ownGroup(text string) string {
+	for line := range strings.Lines(text) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path
+		}
+	}
+	return "/"
+}
+
+// limit is a setting of a control group, unless it is "max".
+func limit(text string) string {
+	if strings.HasPrefix(text, "max") {
+		return ""
+	}
+	return text
 }

@@ -20,6 +20,7 @@ type Options struct {
 	Allocators list
 	JSON       string
 	Out        string
+	Goal       string
 	Lib        string
 }
 
@@ -50,6 +51,7 @@ func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 	fs.Var(&o.Allocators, "allocators", "names separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
 	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
 	fs.StringVar(&o.Out, "out", "", "write results and report into this `folder`; rounds that it holds already are added to")
+	fs.StringVar(&o.Goal, "goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
 	fs.StringVar(&o.Lib, "lib", "", "the `library` measured as granary (default: libgranary.so beside this command, or installed)")
 }
 
@@ -79,9 +81,10 @@ func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) 
 
 // NewResults are empty results of a scenario that starts now.
 func NewResults(env cli.Env, scenario string, settings map[string]any, contenders []allocators.Contender, rows []Row) *Results {
+	now, machine := time.Now(), Facts("/")
 	return &Results{
-		Schema: Schema, Scenario: scenario, Version: env.Version, Started: time.Now(), Settings: settings,
-		Machine: Facts("/"), Contenders: contenders, Rows: rows,
+		Schema: Schema, Scenario: scenario, Version: env.Version, Started: now, Settings: settings,
+		Machine: machine, Contenders: contenders, Rows: rows, Sessions: []Session{{now, env.Version, machine}},
 	}
 }
 

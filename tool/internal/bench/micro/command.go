@@ -11,6 +11,8 @@ import (
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/advice"
+	"granary/tool/internal/bench/archive"
 	"granary/tool/internal/bench/plan"
 	"granary/tool/internal/bench/report"
 	"granary/tool/internal/bench/run"
@@ -69,6 +71,10 @@ func (o options) command(ctx context.Context, env cli.Env) error {
 	if err != nil {
 		return err
 	}
+	goal, err := advice.Find(o.Goal)
+	if err != nil {
+		return cli.Usagef("--goal: %w", err)
+	}
 	contenders, notes, err := o.Select(env)
 	if err == nil {
 		err = run.Adopt()
@@ -86,12 +92,18 @@ func (o options) command(ctx context.Context, env cli.Env) error {
 		}
 		results.Contenders = append(results.Contenders, c)
 	}
-	return bench.Ended(publish(env, o, results, w.execute(ctx, env, o.Rounds, results)))
+	contenders = results.Contenders
+	if o.Out != "" {
+		if results, err = archive.Extend(o.Out, results); err != nil {
+			return err
+		}
+	}
+	return bench.Ended(publish(env, o, goal, results, w.execute(ctx, env, o.Rounds, contenders, results)))
 }
 
-func (w workbench) execute(ctx context.Context, env cli.Env, rounds int, results *bench.Results) error {
+func (w workbench) execute(ctx context.Context, env cli.Env, rounds int, contenders []allocators.Contender, results *bench.Results) error {
 	p := plan.Plan{
-		Contenders: results.Contenders, Subjects: w.suite.Names(), Rounds: rounds, Parts: 1, Now: time.Now,
+		Contenders: contenders, Subjects: w.suite.Names(), Rounds: rounds, First: results.Rounds, Parts: 1, Now: time.Now,
 		Work: func(ctx context.Context, step plan.Step, tick func(string)) (bench.Sample, error) {
 			sample, err := w.measure(ctx, step.Subject, step.Contender)
 			if err == nil {
@@ -107,7 +119,7 @@ func (w workbench) execute(ctx context.Context, env cli.Env, rounds int, results
 }
 
 // publish prints and writes what there is, also after an error.
-func publish(env cli.Env, o options, results *bench.Results, err error) error {
+func publish(env cli.Env, o options, goal advice.Goal, results *bench.Results, err error) error {
 	lines := report.Compare(results, report.BestPeer)
 	tables := tablesOf(results, lines)
 	width, _ := term.Width(env.Stdout)
@@ -122,7 +134,7 @@ func publish(env cli.Env, o options, results *bench.Results, err error) error {
 		err = errors.Join(err, results.WriteJSON(o.JSON))
 	}
 	if o.Out != "" {
-		err = errors.Join(err, write(o.Out, results, tables))
+		err = errors.Join(err, write(o.Out, results, goal, tables))
 	}
 	return err
 }
@@ -150,14 +162,8 @@ func count(contenders []allocators.Contender) string {
 	return fmt.Sprintf("%d allocators", len(contenders))
 }
 
-func write(dir string, results *bench.Results, tables []report.Table) error {
-	if err := results.WriteJSON(filepath.Join(dir, "results.json")); err != nil {
-		return err
-	}
+func write(dir string, results *bench.Results, goal advice.Goal, tables []report.Table) error {
 	var page bytes.Buffer
 	report.Document(&page, results, tables, report.BestPeer)
-	if err := os.WriteFile(filepath.Join(dir, "report.md"), page.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
+	return archive.Write(dir, results, goal, page.Bytes())
 }

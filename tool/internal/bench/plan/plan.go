@@ -54,6 +54,7 @@ type Plan struct {
 	Work       Work
 	Progress   Progress
 	Now        func() time.Time
+	Finished   func() // called after each round; may be nil
 }
 
 // Total is how often Work ticks in the whole plan.
@@ -88,6 +89,9 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 			}
 		}
 		results.Rounds = p.First + round + 1
+		if p.Finished != nil {
+			p.Finished()
+		}
 		longest = max(longest, p.Now().Sub(began))
 	}
 	if *r.finished == 0 {

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
+	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/advice"
+	"granary/tool/internal/bench/archive"
 	"granary/tool/internal/bench/plan"
 	"granary/tool/internal/bench/report"
 	"granary/tool/internal/bench/run"
@@ -90,13 +94,22 @@ func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) error {
 	for name, value := range in.values {
 		settings[name] = value
 	}
+	goal, err := advice.Find(in.Goal)
+	if err != nil {
+		return cli.Usagef("--goal: %w", err)
+	}
 	results := bench.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
 	results.Notes = notes
-	err = s.execute(ctx, env, in, paths, results)
-	return bench.Ended(s.publish(env, in, results, err))
+	if in.Out != "" {
+		if results, err = archive.Extend(in.Out, results); err != nil {
+			return err
+		}
+	}
+	err = s.execute(ctx, env, in, paths, contenders, results)
+	return bench.Ended(s.publish(env, in, goal, results, err))
 }
 
-func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths map[string]string, results *bench.Results) error {
+func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths map[string]string, contenders []allocators.Contender, results *bench.Results) error {
 	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-shared-")
 	if err != nil {
 		return fmt.Errorf("make a temporary folder: %w", err)
@@ -113,13 +126,16 @@ func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths
 		}
 	}
 	p := plan.Plan{
-		Contenders: results.Contenders, Rounds: in.Rounds, Parts: len(s.Phases(in.values)), Now: time.Now,
+		Contenders: contenders, Rounds: in.Rounds, First: results.Rounds, Parts: len(s.Phases(in.values)), Now: time.Now,
 		Work: func(ctx context.Context, step plan.Step, tick func(string)) (bench.Sample, error) {
 			return s.measure(ctx, shared, procfs.Live(), step.Contender, step.Round, tick)
 		},
 	}
 	if in.Quick {
 		p.Budget = quickBudget
+	}
+	if in.Out != "" { // a run that is killed keeps its finished rounds
+		p.Finished = func() { _ = results.WriteJSON(filepath.Join(in.Out, archive.File)) } // told at the end, if it still fails
 	}
 	progress := term.NewProgress(env.Stderr, time.Now, p.Total())
 	defer progress.Close()
@@ -128,17 +144,24 @@ func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths
 }
 
 // publish prints and writes what there is, also after an error.
-func (s Scenario) publish(env cli.Env, in Invocation, results *bench.Results, err error) error {
+func (s Scenario) publish(env cli.Env, in Invocation, goal advice.Goal, results *bench.Results, err error) error {
+	lines := report.Compare(results, report.BestOfAll)
+	title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s", s.Name, len(results.Contenders), results.Rounds, results.Seconds)
 	if len(results.Observations) > 0 {
-		title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s",
-			s.Name, len(results.Contenders), results.Rounds, results.Seconds)
 		width, _ := term.Width(env.Stdout)
-		report.Lines(title, results, report.Compare(results, report.BestOfAll)).Terminal(env.Stdout, width)
+		report.Lines(title, results, lines).Terminal(env.Stdout, width)
 		fmt.Fprint(env.Stdout, report.Legend(report.BestOfAll))
+		archive.Advise(env.Stdout, results, goal, "")
 	}
 	report.Remarks(env.Stdout, results)
 	if in.JSON != "" {
-		return errors.Join(err, results.WriteJSON(in.JSON))
+		err = errors.Join(err, results.WriteJSON(in.JSON))
+	}
+	if in.Out != "" && len(results.Observations) > 0 {
+		if writeErr := archive.Write(in.Out, results, goal, archive.Markdown(results, goal)); writeErr != nil {
+			return errors.Join(err, writeErr)
+		}
+		fmt.Fprintf(env.Stdout, "The report is %s\n", filepath.Join(in.Out, "report.html"))
 	}
 	return err
 }

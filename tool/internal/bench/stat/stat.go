@@ -108,6 +108,8 @@ type Comparison struct {
 	Ratio    float64  `json:"ratio"`    // geometric mean of the ratios of the rounds
 	Interval Interval `json:"interval"` // at level Confidence; unbounded for a single round
 	Rounds   int      `json:"rounds"`
+	// Scatter is the standard deviation of the logarithm of the ratio of a round.
+	Scatter float64 `json:"scatter"`
 }
 
 // Differs is true when the data show a difference: the interval of the ratio leaves 1 out.
@@ -129,8 +131,63 @@ func Compare(a, b []float64) Comparison {
 	}
 	mean := Mean(logs)
 	if n == 1 {
-		return Comparison{math.Exp(mean), Interval{0, math.MaxFloat64}, 1}
+		return Comparison{math.Exp(mean), Interval{0, math.MaxFloat64}, 1, math.NaN()}
 	}
-	half := StudentQuantile((1+Confidence)/2, float64(n-1)) * Deviation(logs) / math.Sqrt(float64(n))
-	return Comparison{math.Exp(mean), Interval{math.Exp(mean - half), math.Exp(mean + half)}, n}
+	half := margin(Deviation(logs), n)
+	return Comparison{math.Exp(mean), Interval{math.Exp(mean - half), math.Exp(mean + half)}, n, Deviation(logs)}
+}
+
+// margin is half the width of the interval of the mean logarithm of n ratios that scatter so.
+func margin(scatter float64, n int) float64 {
+	return StudentQuantile((1+Confidence)/2, float64(n-1)) * scatter / math.Sqrt(float64(n))
+}
+
+// mostRounds is where RoundsToTell gives up.
+const mostRounds = 1000
+
+// RoundsToTell is how many rounds it would take in all until a difference as large as effect (0.03 is
+// 3 %) shows, if they scatter as those so far; false when a thousand are not enough, or nothing is known
+// of the scatter.
+func (c Comparison) RoundsToTell(effect float64) (int, bool) {
+	if math.IsNaN(c.Scatter) || c.Rounds < 2 || effect <= 0 {
+		return 0, false
+	}
+	for n := 2; n <= mostRounds; n++ {
+		if margin(c.Scatter, n) < math.Log1p(effect) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// CompareApart gives the ratio a/b of values that were not measured in the same rounds, such as those of
+// two results of different days, with Welch's interval of its logarithm.
+func CompareApart(a, b []float64) Comparison {
+	x, y := logarithms(a), logarithms(b)
+	if len(x) == 0 || len(y) == 0 {
+		return Comparison{Ratio: math.NaN(), Interval: Interval{math.NaN(), math.NaN()}, Scatter: math.NaN()}
+	}
+	mean, rounds := Mean(x)-Mean(y), min(len(x), len(y))
+	if rounds < 2 {
+		return Comparison{math.Exp(mean), Interval{0, math.MaxFloat64}, rounds, math.NaN()}
+	}
+	nx, ny := float64(len(x)), float64(len(y))
+	vx, vy := Deviation(x)*Deviation(x)/nx, Deviation(y)*Deviation(y)/ny
+	half := 0.0
+	if vx+vy > 0 {
+		df := (vx + vy) * (vx + vy) / (vx*vx/(nx-1) + vy*vy/(ny-1))
+		half = StudentQuantile((1+Confidence)/2, df) * math.Sqrt(vx+vy)
+	}
+	return Comparison{math.Exp(mean), Interval{math.Exp(mean - half), math.Exp(mean + half)}, rounds, math.Sqrt((vx + vy) * float64(rounds))}
+}
+
+// logarithms are those of the positive values.
+func logarithms(values []float64) []float64 {
+	var out []float64
+	for _, v := range values {
+		if v > 0 {
+			out = append(out, math.Log(v))
+		}
+	}
+	return out
 }

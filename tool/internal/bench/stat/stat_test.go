@@ -163,3 +163,101 @@ func TestAThreePercentSlowDownIsFound(t *testing.T) {
 		t.Errorf("3 %% slower is found in %d of 1000 trials", found)
 	}
 }
+
+func TestRoundsToTellKnownAnswers(t *testing.T) {
+	// log ratios with s = 0.1: t(0.99; n-1) * 0.1 / sqrt(n) falls below log 1.03 = 0.02956 at n = 66:
+	// n = 65 gives 2.3860 * 0.1 / 8.0623 = 0.029595, n = 66 gives 2.3851 * 0.1 / 8.1240 = 0.029359.
+	c := Compare([]float64{math.Exp(.1), math.Exp(.2), math.Exp(.3)}, []float64{1, 1, 1})
+	near(t, "scatter", c.Scatter, 0.1, 1e-12)
+	if n, ok := c.RoundsToTell(0.03); !ok || n != 66 {
+		t.Errorf("%d rounds, %v", n, ok)
+	}
+	exact := Compare([]float64{2, 2, 2}, []float64{1, 1, 1})
+	if n, ok := exact.RoundsToTell(0.03); !ok || n != 2 {
+		t.Errorf("without scatter %d rounds, %v", n, ok)
+	}
+	for _, c := range []Comparison{Compare([]float64{1}, []float64{1}), {Ratio: 1, Rounds: 3, Scatter: 50}} {
+		if n, ok := c.RoundsToTell(0.03); ok {
+			t.Errorf("%+v: %d rounds", c, n)
+		}
+	}
+}
+
+func TestAsManyRoundsAsSaidDoTell(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	series := func(n int, slower float64) (a, b []float64) {
+		for range n {
+			a, b = append(a, slower*(1+0.02*rng.NormFloat64())), append(b, 1+0.02*rng.NormFloat64())
+		}
+		return a, b
+	}
+	found := 0
+	for range 200 {
+		c := Compare(series(8, 1))
+		n, ok := c.RoundsToTell(0.03)
+		if !ok {
+			t.Fatalf("%+v", c)
+		}
+		if Compare(series(n, 1.03)).Differs() {
+			found++
+		}
+	}
+	// The interval is as wide as the effect then, so that about half of such runs show it.
+	if found < 70 {
+		t.Errorf("as many rounds as said show the effect in %d of 200 runs", found)
+	}
+}
+
+func TestABootstrapOfAStalledServerHoldsItsMedian(t *testing.T) {
+	// Nine quiet rounds and one with a stall: the median does not move, the mean does.
+	values := []float64{10, 10.1, 9.9, 10, 10.2, 9.8, 10, 10.1, 9.9, 60}
+	if i := Bootstrap(values, Median, 0.95, 3); i.High > 10.2 || i.Low < 9.8 || !i.Holds(Median(values)) {
+		t.Errorf("interval %v", i)
+	}
+	if m := Mean(values); m < 14 {
+		t.Errorf("mean %v", m)
+	}
+}
+
+func TestCompareApartKnownAnswers(t *testing.T) {
+	// Means of the logarithms 0.2 and 0, s = 0.1 each, n = 3 each: Welch's df is 4, the standard error
+	// 0.1 * sqrt(2/3) = 0.081650, t(0.99; 4) = 3.7469, half = 0.30594.
+	a := []float64{math.Exp(.1), math.Exp(.2), math.Exp(.3)}
+	b := []float64{math.Exp(-.1), 1, math.Exp(.1)}
+	c := CompareApart(a, b)
+	near(t, "ratio", math.Log(c.Ratio), 0.2, 1e-12)
+	near(t, "low", math.Log(c.Interval.Low), 0.2-0.30594, 1e-4)
+	near(t, "high", math.Log(c.Interval.High), 0.2+0.30594, 1e-4)
+	if c := CompareApart([]float64{2}, []float64{1, 1}); c.Differs() || c.Ratio != 2 {
+		t.Errorf("one round: %+v", c)
+	}
+	if c := CompareApart([]float64{5, 5}, []float64{5, 5}); c.Differs() || c.Ratio != 1 {
+		t.Errorf("equal values: %+v", c)
+	}
+	if c := CompareApart(nil, b); !math.IsNaN(c.Ratio) || c.Differs() {
+		t.Errorf("nothing: %+v", c)
+	}
+}
+
+func TestTwoRunsOfTheSameDoNotDifferAndASlowDownIsFoundApart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	trial := func(slower float64) bool {
+		a, b := make([]float64, 7), make([]float64, 7)
+		for i := range a {
+			a[i], b[i] = slower*(1+0.01*rng.NormFloat64()), 1+0.01*rng.NormFloat64()
+		}
+		return CompareApart(a, b).Differs()
+	}
+	same, found := 0, 0
+	for range 1000 {
+		if trial(1) {
+			same++
+		}
+		if trial(1.03) {
+			found++
+		}
+	}
+	if same > 50 || found < 900 {
+		t.Errorf("of 1000 trials each, %d differ from themselves, and 3 %% is found in %d", same, found)
+	}
+}

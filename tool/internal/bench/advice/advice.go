@@ -1,0 +1,219 @@
+// Package advice says in words what results mean for a goal: which allocator, by how much, how surely,
+// and how to put it to use.
+package advice
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/stat"
+)
+
+// A Goal is what somebody wants of an allocator, and the rows that tell.
+type Goal struct {
+	Name  string // as given on the command line
+	Title string
+	Word  string // what more of is worse: "memory", "time"
+	takes func(bench.Row) bool
+}
+
+// Goals are all goals.
+var Goals = []Goal{
+	{"rss", "Least memory", "memory", func(r bench.Row) bool {
+		return r.Better == bench.Lower && (r.Unit == "bytes" || strings.Contains(r.Metric, "RSS"))
+	}},
+	{"throughput", "Highest throughput", "time for the same work", func(r bench.Row) bool {
+		return r.Better == bench.Higher || r.Better == bench.Lower && (r.Metric == bench.MetricWall || strings.HasPrefix(r.Metric, "server CPU a "))
+	}},
+	{"p99", "Shortest tail", "latency at p99 and p99.9", func(r bench.Row) bool { return r.Better == bench.Lower && (r.Metric == "p99" || r.Metric == "p99.9") }},
+	{"cpu", "Least CPU time", "CPU time", func(r bench.Row) bool {
+		return r.Better == bench.Lower && (r.Metric == "server CPU" || r.Metric == bench.MetricCPU || strings.HasPrefix(r.Metric, "server CPU a "))
+	}},
+}
+
+// Find is the goal called name.
+func Find(name string) (Goal, error) {
+	var known []string
+	for _, g := range Goals {
+		if g.Name == name {
+			return g, nil
+		}
+		known = append(known, g.Name)
+	}
+	return Goal{}, fmt.Errorf("there is no goal %q; choose from %s", name, strings.Join(known, ", "))
+}
+
+// Takes is true of the rows that tell about the goal.
+func (g Goal) Takes(r bench.Row) bool { return g.takes(r) }
+
+// A Standing is how one contender stands to the best for a goal.
+type Standing struct {
+	Contender allocators.Contender
+	Cost      float64         // geometric mean over the rows of how many times worse than the best of the row
+	ToBest    stat.Comparison // of the contender's cost to that of the best standing, by rounds
+	Missing   int             // rows that it has no value of
+}
+
+// A Verdict is what the results say about a goal.
+type Verdict struct {
+	Goal      Goal
+	Rows      int
+	Standings []Standing // the best first; those with missing rows last
+}
+
+// Judge works out the verdict. ok is false when no row tells about the goal, or nobody has all of them.
+func Judge(r *bench.Results, goal Goal) (v Verdict, ok bool) {
+	v.Goal = goal
+	rows := telling(r, goal)
+	v.Rows = len(rows)
+	if len(rows) == 0 {
+		return v, false
+	}
+	scores := make([]score, len(r.Contenders))
+	for i, c := range r.Contenders {
+		scores[i] = scored(r, rows, c.Name)
+	}
+	best := -1
+	for i, s := range scores {
+		if s.missing == 0 && (best < 0 || s.total() < scores[best].total()) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return v, false
+	}
+	leaders := leaders(r, rows)
+	for i, c := range r.Contenders {
+		v.Standings = append(v.Standings, Standing{c, scores[i].cost(leaders), against(scores[i], scores[best]), scores[i].missing})
+	}
+	slices.SortStableFunc(v.Standings, func(a, b Standing) int {
+		switch {
+		case a.Missing != b.Missing:
+			return a.Missing - b.Missing
+		case a.Cost < b.Cost:
+			return -1
+		case a.Cost > b.Cost:
+			return 1
+		}
+		return 0
+	})
+	return v, true
+}
+
+// telling are the rows of a goal that have only positive values: a ratio to zero says nothing.
+func telling(r *bench.Results, goal Goal) []bench.Row {
+	var out []bench.Row
+	for _, row := range r.Rows {
+		if !goal.takes(row) {
+			continue
+		}
+		positive, some := true, false
+		for _, c := range r.Contenders {
+			for _, value := range r.Values(c.Name, row.Key()) {
+				positive, some = positive && value > 0, true
+			}
+		}
+		if positive && some {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// A score is one contender's logarithmic cost, up to a constant of the row: by row, and by round.
+type score struct {
+	rows    []float64       // of the medians
+	rounds  map[int]float64 // the mean over the rows, for rounds that have all of them
+	missing int
+}
+
+func scored(r *bench.Results, rows []bench.Row, contender string) score {
+	s := score{rounds: map[int]float64{}}
+	complete := map[int]int{}
+	for _, row := range rows {
+		sign := 1.0
+		if row.Better == bench.Higher {
+			sign = -1
+		}
+		values := r.Values(contender, row.Key())
+		if len(values) == 0 {
+			s.missing++
+			s.rows = append(s.rows, math.NaN())
+			continue
+		}
+		var list []float64
+		for round, value := range values {
+			list = append(list, value)
+			s.rounds[round] += sign * math.Log(value) / float64(len(rows))
+			complete[round]++
+		}
+		s.rows = append(s.rows, sign*math.Log(stat.Median(list)))
+	}
+	for round, n := range complete {
+		if n < len(rows) {
+			delete(s.rounds, round)
+		}
+	}
+	return s
+}
+
+func (s score) total() float64 { return stat.Mean(s.rows) }
+
+// leaders are the best of each row.
+func leaders(r *bench.Results, rows []bench.Row) []float64 {
+	out := make([]float64, len(rows))
+	for i := range out {
+		out[i] = math.Inf(1)
+	}
+	for _, c := range r.Contenders {
+		for i, v := range scored(r, rows, c.Name).rows {
+			if v < out[i] {
+				out[i] = v
+			}
+		}
+	}
+	return out
+}
+
+func (s score) cost(leaders []float64) float64 {
+	sum, n := 0.0, 0
+	for i, v := range s.rows {
+		if !math.IsNaN(v) {
+			sum, n = sum+v-leaders[i], n+1
+		}
+	}
+	return math.Exp(sum / float64(n))
+}
+
+// against compares two scores over the rounds that both have.
+func against(a, b score) stat.Comparison {
+	var x, y []float64
+	for _, round := range slices.Sorted(maps.Keys(a.rounds)) {
+		if w, ok := b.rounds[round]; ok {
+			x, y = append(x, math.Exp(a.rounds[round])), append(y, math.Exp(w))
+		}
+	}
+	return stat.Compare(x, y)
+}
+
+// Pairs is the ratio of each contender's cost to each other's, row to column, in the order of the results.
+func Pairs(r *bench.Results, goal Goal) [][]Pair {
+	rows := telling(r, goal)
+	scores := make([]score, len(r.Contenders))
+	for i, c := range r.Contenders {
+		scores[i] = scored(r, rows, c.Name)
+	}
+	out := make([][]Pair, len(scores))
+	for i, a := range scores {
+		for _, b := range scores {
+			c := against(a, b)
+			out[i] = append(out[i], Pair{c.Ratio, c.Differs(), c.Rounds > 0 && a.missing == 0 && b.missing == 0})
+		}
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package advice
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+)
+
+// results are simulated: slower is the factor of each contender's throughput, larger that of its RSS.
+func results(rounds int, noise float64, slower, larger map[string]float64) *bench.Results {
+	rng := rand.New(rand.NewPCG(5, 6))
+	r := &bench.Results{Rows: []bench.Row{
+		{Phase: "a", Metric: "throughput", Unit: "1/s", Better: bench.Higher}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
+		{Phase: "a", Metric: "RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "a", Metric: "seen", Unit: "count"},
+	}}
+	for _, name := range []string{"glibc", "jemalloc", "granary"} {
+		r.Contenders = append(r.Contenders, allocators.Contender{Name: name, Path: "/lib/" + name + ".so", System: name == "glibc"})
+	}
+	for round := range rounds {
+		for _, c := range r.Contenders {
+			var s bench.Sample
+			wobble := func() float64 { return 1 + noise*rng.NormFloat64() }
+			s.Set("a", "throughput", 1000/slower[c.Name]*wobble())
+			s.Set("b", "throughput", 50/slower[c.Name]*wobble())
+			s.Set("a", "RSS", 1e6*larger[c.Name]*wobble())
+			r.Add(c.Name, round, s)
+		}
+	}
+	return r
+}
+
+var even = map[string]float64{"glibc": 1, "jemalloc": 1, "granary": 1}
+
+func judge(t *testing.T, r *bench.Results, goal string) Verdict {
+	t.Helper()
+	g, err := Find(goal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, ok := Judge(r, g)
+	if !ok {
+		t.Fatal("no verdict")
+	}
+	return v
+}
+
+func TestTheBestIsNamedWithByHowMuch(t *testing.T) {
+	r := results(7, 0.005, map[string]float64{"glibc": 1.5, "jemalloc": 1.1, "granary": 1}, map[string]float64{"glibc": 1, "jemalloc": 1.2, "granary": 1.3})
+	v := judge(t, r, "throughput")
+	if v.Rows != 2 || v.Standings[0].Contender.Name != "granary" || math.Abs(v.Standings[2].Cost-1.5) > 0.02 || math.Abs(v.Standings[1].ToBest.Ratio-1.1) > 0.01 {
+		t.Errorf("%+v", v)
+	}
+	text := strings.Join(v.Sentences(), " ")
+	if !strings.Contains(text, "granary. jemalloc needs ") || !strings.Contains(text, "% more time for the same work (98 % interval +") {
+		t.Errorf("said %q", text)
+	}
+	if v := judge(t, r, "rss"); v.Rows != 1 || v.Standings[0].Contender.Name != "glibc" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestEqualsAreCalledEqualWithWhatWouldTell(t *testing.T) {
+	v := judge(t, results(5, 0.05, even, even), "throughput")
+	text := strings.Join(v.Sentences(), " ")
+	if !strings.Contains(text, "No difference shown between") || !strings.Contains(text, "more rounds would tell 3 %") {
+		t.Errorf("said %q", text)
+	}
+	one := judge(t, results(1, 0.05, even, even), "throughput")
+	if text := strings.Join(one.Sentences(), " "); !strings.Contains(text, "one round cannot show any") {
+		t.Errorf("said %q", text)
+	}
+}
+
+func TestAContenderThatDidNotFinishIsNotJudged(t *testing.T) {
+	r := results(5, 0.01, even, even)
+	r.Observations = deleteOf(r.Observations, "granary", "b")
+	v := judge(t, r, "throughput")
+	if last := v.Standings[2]; last.Contender.Name != "granary" || last.Missing != 1 {
+		t.Errorf("%+v", v.Standings)
+	}
+	if text := strings.Join(v.Sentences(), " "); !strings.Contains(text, "did not finish: granary") {
+		t.Errorf("said %q", text)
+	}
+	if _, ok := Judge(&bench.Results{}, Goals[0]); ok {
+		t.Error("nothing measured has a verdict")
+	}
+}
+
+func deleteOf(all []bench.Observation, contender, phase string) []bench.Observation {
+	var out []bench.Observation
+	for _, o := range all {
+		if o.Contender != contender || o.Phase != phase {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func TestPairsMirror(t *testing.T) {
+	p := Pairs(results(5, 0.01, map[string]float64{"glibc": 2, "jemalloc": 1, "granary": 1}, even), Goals[1])
+	if !p[0][1].Differ || math.Abs(p[0][1].Ratio*p[1][0].Ratio-1) > 1e-9 || p[1][1].Text() != "≈1.000" || p[0][2].Ratio < 1.9 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestDeployLinesAreExact(t *testing.T) {
+	c := allocators.Contender{Name: "granary:x", Path: "/usr/lib/libgranary.so", Env: []string{`GRANARY_CONF=a:1,b:"2"`}}
+	want := map[string]string{
+		"systemd":    "# /etc/systemd/system/redis.service.d/allocator.conf\n[Service]\nEnvironment=\"GRANARY_CONF=a:1,b:\\\"2\\\"\"\nEnvironment=\"LD_PRELOAD=/usr/lib/libgranary.so\"\n# then: systemctl daemon-reload && systemctl restart redis",
+		"Docker":     "# in the Dockerfile, with the library beside it\nCOPY libgranary.so /usr/lib/libgranary.so\nENV GRANARY_CONF=\"a:1,b:\\\"2\\\"\"\nENV LD_PRELOAD=\"/usr/lib/libgranary.so\"",
+		"Kubernetes": "# in the container of the pod; the image holds the library\nenv:\n  - name: GRANARY_CONF\n    value: \"a:1,b:\\\"2\\\"\"\n  - name: LD_PRELOAD\n    value: \"/usr/lib/libgranary.so\"",
+		"a shell":    `GRANARY_CONF='a:1,b:"2"' LD_PRELOAD=/usr/lib/libgranary.so redis`,
+	}
+	for _, recipe := range Deploy(c, "redis") {
+		if recipe.Lines != want[recipe.Where] {
+			t.Errorf("%s:\n%s\nwant\n%s", recipe.Where, recipe.Lines, want[recipe.Where])
+		}
+	}
+	if got := Deploy(allocators.Contender{Name: "glibc", System: true}, "x"); len(got) != 1 || !strings.Contains(got[0].Lines, "Nothing is to be done") {
+		t.Errorf("%+v", got)
+	}
+	if got := Deploy(allocators.Contender{Name: "glibc:a", System: true, Env: []string{"MALLOC_ARENA_MAX=2"}}, "x"); strings.Contains(got[1].Lines, "COPY") || !strings.Contains(got[1].Lines, "ENV MALLOC_ARENA_MAX=\"2\"") {
+		t.Errorf("%+v", got)
+	}
+}

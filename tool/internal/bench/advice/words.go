@@ -1,0 +1,93 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"granary/tool/internal/bench/stat"
+)
+
+// effect is the difference that is worth another round.
+const effect = 0.03
+
+// Sentences are the verdict in words.
+func (v Verdict) Sentences() []string {
+	best := v.Standings[0]
+	out := []string{fmt.Sprintf("%s over %d rows: %s.", v.Goal.Title, v.Rows, best.Contender.Name)}
+	var same, worse, missing []string
+	var closest stat.Comparison
+	for _, s := range v.Standings[1:] {
+		switch {
+		case s.Missing > 0:
+			missing = append(missing, s.Contender.Name)
+		case s.ToBest.Differs():
+			worse = append(worse, fmt.Sprintf("%s needs %s %s (%s)", s.Contender.Name, more(s.ToBest.Ratio), v.Goal.Word, span(s.ToBest.Interval)))
+		default:
+			if len(same) == 0 {
+				closest = s.ToBest
+			}
+			same = append(same, s.Contender.Name)
+		}
+	}
+	if len(worse) > 0 {
+		out = append(out, strings.Join(worse, "; ")+".")
+	}
+	if len(same) > 0 {
+		out = append(out, fmt.Sprintf("No difference shown between %s and %s; %s.", best.Contender.Name, strings.Join(same, ", "), further(closest)))
+	}
+	if len(missing) > 0 {
+		out = append(out, "Not judged, as they did not finish: "+strings.Join(missing, ", ")+".")
+	}
+	return out
+}
+
+func more(ratio float64) string {
+	if ratio >= 2 {
+		return fmt.Sprintf("%.1f times the", ratio)
+	}
+	if ratio < 1 { // its geometric mean is lower although its medians are not
+		return fmt.Sprintf("%.1f %% less", (1-ratio)*100)
+	}
+	return fmt.Sprintf("%.1f %% more", (ratio-1)*100)
+}
+
+func span(i stat.Interval) string {
+	if i.High >= 2 {
+		return fmt.Sprintf("%g %% interval %.2f to %.2f times", stat.Confidence*100, i.Low, i.High)
+	}
+	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", stat.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
+}
+
+// further says how many more rounds would tell.
+func further(c stat.Comparison) string {
+	n, ok := c.RoundsToTell(effect)
+	switch {
+	case c.Rounds < 2:
+		return "one round cannot show any: run at least five"
+	case !ok:
+		return fmt.Sprintf("the rounds scatter too much for %g %% to be told on this machine", effect*100)
+	case n <= c.Rounds:
+		return fmt.Sprintf("the %d rounds would have shown %g %%", c.Rounds, effect*100)
+	}
+	return fmt.Sprintf("%d more rounds would tell %g %%", n-c.Rounds, effect*100)
+}
+
+// A Pair is the ratio of two contenders' costs for a goal.
+type Pair struct {
+	Ratio  float64
+	Differ bool
+	Known  bool
+}
+
+// Text is the cell of the table of pairs.
+func (p Pair) Text() string {
+	if !p.Known || math.IsNaN(p.Ratio) {
+		return "-"
+	}
+	text := fmt.Sprintf("%.3f", p.Ratio)
+	if !p.Differ {
+		return "≈" + text
+	}
+	return text
+}

@@ -1,0 +1,278 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/stat"
+)
+
+// A Group is figures that belong together on a page.
+type Group struct {
+	Title, Text string
+	Figures     []Figure
+}
+
+// All are the groups of figures of results; those without a figure are left out.
+func All(r *bench.Results) []Group {
+	reference := Reference(r)
+	var out []Group
+	for _, g := range []Group{
+		{"Ratios", "Each dot is how many times worse an allocator is than " + reference + " in one row (1 is equal, right is worse), each bar its " +
+			strconv.FormatFloat(stat.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
+		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
+		{"Latency by percentile", "As the open-loop driver saw it: a request's time counts from when it was due. Medians over the rounds.", percentiles(r)},
+		{"Over time", "Resident memory in the first round in which the allocator was measured.", overTime(r)},
+	} {
+		if len(g.Figures) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// Reference is whom ratios are drawn against: Granary, else the first contender.
+func Reference(r *bench.Results) string {
+	for _, c := range r.Contenders {
+		if c.Name == allocators.Ours {
+			return c.Name
+		}
+	}
+	if len(r.Contenders) == 0 {
+		return ""
+	}
+	return r.Contenders[0].Name
+}
+
+// ratios is a figure a metric, with a row for each phase that has it.
+func ratios(r *bench.Results, reference string) []Figure {
+	if len(r.Contenders) < 2 {
+		return nil
+	}
+	var out []Figure
+	var metrics []string
+	for _, row := range r.Rows {
+		if row.Better != bench.Neutral && !slices.Contains(metrics, row.Metric) {
+			metrics = append(metrics, row.Metric)
+		}
+	}
+	for _, metric := range metrics {
+		if f := ratioFigure(r, metric, reference); len(f.Lines) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func ratioFigure(r *bench.Results, metric, reference string) Figure {
+	f := Figure{Kind: Ratios, Name: FileName("ratio", metric), Title: metric, XLabel: "times worse than " + reference, LogX: true}
+	lines := make([]Line, len(r.Contenders))
+	for _, row := range r.Rows {
+		if row.Metric != metric || row.Better == bench.Neutral {
+			continue
+		}
+		theirs, some := r.Values(reference, row.Key()), false
+		for i, c := range r.Contenders {
+			lines[i].Name = c.Name
+			if point, ok := ratioPoint(row, r.Values(c.Name, row.Key()), theirs, len(f.Labels)); ok && c.Name != reference {
+				lines[i].Points = append(lines[i].Points, point)
+				some = true
+			}
+		}
+		if some {
+			f.Labels = append(f.Labels, row.Phase)
+		}
+	}
+	for _, line := range lines {
+		if len(line.Points) > 0 {
+			f.Lines = append(f.Lines, line)
+		}
+	}
+	return f
+}
+
+func ratioPoint(row bench.Row, own, theirs map[int]float64, label int) (Point, bool) {
+	a, b := paired(own, theirs)
+	if row.Better == bench.Higher {
+		a, b = b, a
+	}
+	c := stat.Compare(a, b)
+	if c.Rounds == 0 || c.Ratio <= 0 || math.IsInf(c.Ratio, 0) {
+		return Point{}, false
+	}
+	p := Point{X: c.Ratio, Y: float64(label), Low: c.Interval.Low, High: c.Interval.High}
+	if c.Rounds == 1 {
+		p.Low, p.High = 0, 0 // unknown
+	}
+	return p, true
+}
+
+// paired are the values of the rounds that both have.
+func paired(own, theirs map[int]float64) (a, b []float64) {
+	var rounds []int
+	for round := range own {
+		if _, ok := theirs[round]; ok {
+			rounds = append(rounds, round)
+		}
+	}
+	slices.Sort(rounds)
+	for _, round := range rounds {
+		a, b = append(a, own[round]), append(b, theirs[round])
+	}
+	return a, b
+}
+
+// numbered is a phase whose name ends in a number of something: "oltp_read_only, 64 threads".
+var numbered = regexp.MustCompile(`^(.*?)(?:,| over) (\d+) (threads|connections|clients)$`)
+
+// curves is a figure for each metric of phases that differ in a number alone.
+func curves(r *bench.Results) []Figure {
+	type family struct{ prefix, metric, of string }
+	var order []family
+	rows := map[family][]bench.Row{}
+	for _, row := range r.Rows {
+		match := numbered.FindStringSubmatch(row.Phase)
+		if match == nil || row.Better == bench.Neutral {
+			continue
+		}
+		key := family{match[1], row.Metric, match[3]}
+		if rows[key] == nil {
+			order = append(order, key)
+		}
+		rows[key] = append(rows[key], row)
+	}
+	var out []Figure
+	for _, key := range order {
+		if len(rows[key]) < 2 {
+			continue
+		}
+		unit, scale := shown(rows[key][0].Unit)
+		f := Figure{Kind: Curve, Name: FileName("curve", key.prefix, key.metric), Title: key.prefix + ": " + key.metric, XLabel: key.of, YLabel: strings.TrimSuffix(key.metric+", "+unit, ", "), LogX: true}
+		for _, c := range r.Contenders {
+			line := Line{Name: c.Name}
+			for _, row := range rows[key] {
+				n, _ := strconv.ParseFloat(numbered.FindStringSubmatch(row.Phase)[2], 64) // digits
+				var list []float64
+				for _, value := range r.Values(c.Name, row.Key()) {
+					list = append(list, value*scale)
+				}
+				if len(list) == 0 {
+					continue
+				}
+				slices.Sort(list)
+				i := stat.Bootstrap(list, stat.Median, stat.Confidence, 1)
+				line.Points = append(line.Points, Point{n, stat.Median(list), i.Low, i.High})
+			}
+			if len(line.Points) > 0 {
+				f.Lines = append(f.Lines, line)
+			}
+		}
+		if len(f.Lines) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// shown is how a stored unit is drawn.
+func shown(stored string) (unit string, scale float64) {
+	switch stored {
+	case "bytes":
+		return "MiB", 1.0 / (1 << 20)
+	case "ratio", "count":
+		return "", 1
+	}
+	return stored, 1
+}
+
+// percentiles is a figure for each phase with curves of latencies.
+func percentiles(r *bench.Results) []Figure {
+	var out []Figure
+	for _, phase := range phasesWith(r, bench.MetricCurve) {
+		f := Figure{Kind: Percent, Name: FileName("latency", phase), Title: phase, XLabel: "share of the requests", YLabel: "ms", LogY: true}
+		for _, c := range r.Contenders {
+			byShare := map[float64][]float64{}
+			for _, s := range r.Series {
+				if s.Contender == c.Name && s.Phase == phase && s.Metric == bench.MetricCurve {
+					for _, p := range s.Points {
+						byShare[p[0]] = append(byShare[p[0]], p[1])
+					}
+				}
+			}
+			line := Line{Name: c.Name}
+			for share, values := range byShare {
+				y := math.Max(stat.Median(values), 1e-4)
+				line.Points = append(line.Points, Point{share, y, y, y})
+			}
+			slices.SortFunc(line.Points, func(a, b Point) int { return int(math.Copysign(1, a.X-b.X)) })
+			if len(line.Points) > 1 {
+				f.Lines = append(f.Lines, line)
+			}
+		}
+		if len(f.Lines) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func phasesWith(r *bench.Results, metric string) []string {
+	var out []string
+	for _, s := range r.Series {
+		if s.Metric == metric && !slices.Contains(out, s.Phase) {
+			out = append(out, s.Phase)
+		}
+	}
+	return out
+}
+
+// overTime is a figure for each phase in which resident memory was sampled, and for each other series
+// in bytes.
+func overTime(r *bench.Results) []Figure {
+	type key struct{ phase, metric string }
+	var order []key
+	for _, s := range r.Series {
+		k := key{s.Phase, s.Metric}
+		if s.Unit == "bytes" && !slices.Contains(order, k) {
+			order = append(order, k)
+		}
+	}
+	var out []Figure
+	for _, k := range order {
+		x := "s"
+		if strings.HasSuffix(k.metric, "by day") {
+			x = "day"
+		}
+		f := Figure{Kind: Time, Name: FileName("time", k.phase, k.metric), Title: fmt.Sprintf("%s: %s", k.phase, k.metric), XLabel: x, YLabel: "MiB"}
+		for _, c := range r.Contenders {
+			if line := firstSeries(r, c.Name, k.phase, k.metric); len(line.Points) > 1 {
+				f.Lines = append(f.Lines, line)
+			}
+		}
+		if len(f.Lines) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func firstSeries(r *bench.Results, contender, phase, metric string) Line {
+	line := Line{Name: contender}
+	for _, s := range r.Series {
+		if s.Contender != contender || s.Phase != phase || s.Metric != metric {
+			continue
+		}
+		for _, p := range s.Points {
+			y := p[1] / (1 << 20)
+			line.Points = append(line.Points, Point{p[0], y, y, y})
+		}
+		break
+	}
+	return line
+}

@@ -1,0 +1,138 @@
+package figures
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+)
+
+// example has phases by threads, curves of latency and memory over time.
+func example() *bench.Results {
+	r := &bench.Results{Rows: []bench.Row{
+		{Phase: "serve, 16 threads", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
+		{Phase: "serve, 256 threads", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
+		{Phase: "whole run", Metric: "peak RSS", Unit: "bytes", Better: bench.Lower},
+		{Phase: "whole run", Metric: "seen", Unit: "count"},
+	}}
+	for i, name := range []string{"glibc", "jemalloc", "granary"} {
+		r.Contenders = append(r.Contenders, allocators.Contender{Name: name})
+		for round := range 3 {
+			var s bench.Sample
+			wobble := 1 + 0.01*float64((round*7+i*5)%3-1)
+			s.Set("serve, 16 threads", "throughput", 1000*float64(i+1)*wobble)
+			s.Set("serve, 256 threads", "throughput", 500*float64(i+1)*wobble)
+			s.Set("whole run", "peak RSS", 1e8*wobble)
+			s.Set("whole run", "seen", 7)
+			s.Trace(bench.Series{Phase: "serve, 16 threads", Metric: bench.MetricCurve, Unit: "ms", Points: [][2]float64{{0.5, 1}, {0.99, 3}, {0.999, 50}}})
+			s.Trace(bench.Series{Phase: "whole run", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 1e6}, {1, 2e6}, {2, 5e6}}})
+			r.Add(name, round, s)
+		}
+	}
+	return r
+}
+
+func figure(t *testing.T, name string) Figure {
+	t.Helper()
+	var names []string
+	for _, g := range All(example()) {
+		for _, f := range g.Figures {
+			if f.Name == name {
+				return f
+			}
+			names = append(names, f.Name)
+		}
+	}
+	t.Fatalf("no figure %s among %q", name, names)
+	return Figure{}
+}
+
+func TestRatiosAreToGranaryAndPointTheSameWay(t *testing.T) {
+	f := figure(t, "ratio-throughput")
+	if len(f.Labels) != 2 || len(f.Lines) != 2 || f.Lines[0].Name != "glibc" {
+		t.Fatalf("%+v", f)
+	}
+	for _, p := range f.Lines[0].Points { // a third of the throughput is three times worse
+		if math.Abs(p.X-3) > 0.1 || p.Low >= p.X || p.High <= p.X {
+			t.Errorf("point %+v", p)
+		}
+	}
+	if f := figure(t, "ratio-peak-rss"); math.Abs(f.Lines[1].Points[0].X-1) > 0.03 {
+		t.Errorf("%+v", f.Lines)
+	}
+}
+
+func TestCurvesOverThreads(t *testing.T) {
+	f := figure(t, "curve-serve-throughput")
+	if p := f.Lines[2].Points; len(p) != 2 || p[0].X != 16 || p[1].X != 256 || p[1].Y != 1500 {
+		t.Errorf("%+v", f.Lines)
+	}
+}
+
+func TestEveryFigureIsDrawnAsSVGAndPNG(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range All(example()) {
+		for _, f := range g.Figures {
+			if seen[f.Name] {
+				t.Errorf("two figures %s", f.Name)
+			}
+			seen[f.Name] = true
+			inline, err := f.Inline()
+			if err != nil || !strings.HasPrefix(inline, "<svg") || !strings.Contains(inline, f.Lines[0].Name) || !wellFormed(inline) {
+				t.Errorf("%s: %v\n%.300s", f.Name, err, inline)
+			}
+			var b bytes.Buffer
+			if err := f.PNG(&b); err != nil {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+			if image, err := png.Decode(&b); err != nil || image.Bounds().Dx() < 600 {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("figures %v", seen)
+	}
+}
+
+func wellFormed(text string) bool {
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := d.Token(); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
+func TestOddResultsAreDrawnToo(t *testing.T) {
+	r := example()
+	r.Observations = nil
+	r.Series = []bench.Series{{Contender: "glibc", Phase: "x", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 0}, {0, 0}}}}
+	for _, g := range All(r) {
+		for _, f := range g.Figures {
+			if _, err := f.Inline(); err != nil {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+		}
+	}
+	if got := All(&bench.Results{}); len(got) != 0 {
+		t.Errorf("figures of nothing: %+v", got)
+	}
+}
+
+func TestTheAxisOfNines(t *testing.T) {
+	f := Figure{Kind: Percent}
+	if f.x(0.9) < 0.999 || f.x(0.9) > 1.001 || math.IsInf(f.x(1), 0) {
+		t.Errorf("%v, %v", f.x(0.9), f.x(1))
+	}
+	if n := len((nines{}).Ticks(0, 3)); n != 5 {
+		t.Errorf("%d ticks", n)
+	}
+}

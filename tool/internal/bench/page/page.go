@@ -1,0 +1,236 @@
+// Package page writes a report that opens in a browser without a network: one HTML file with its style
+// and its figures inside.
+package page
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/advice"
+	"granary/tool/internal/bench/figures"
+	"granary/tool/internal/bench/report"
+	"granary/tool/internal/bench/stat"
+)
+
+//go:embed page.html.tmpl
+var files embed.FS
+
+var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "page.html.tmpl"))
+
+// content is what the template shows.
+type content struct {
+	Results    *bench.Results
+	When       string
+	Machine    string
+	Losing     []losing
+	Verdicts   []verdict
+	Phases     []phase
+	Groups     []group
+	Noise      []noise
+	Legend     string
+	Confidence string
+}
+
+// losing is a row in which a peer is ahead of Granary.
+type losing struct{ Row, Ours, Best, Who, By string }
+
+type verdict struct {
+	Title     string
+	Chosen    bool
+	Sentences []string
+	Standings []standing
+	Pairs     [][]string
+	Recipes   []advice.Recipe
+	Best      string
+}
+
+type standing struct{ Name, Cost, ToBest string }
+
+type phase struct {
+	Name string
+	Rows []row
+}
+
+type row struct {
+	Label string
+	Cells []cell
+}
+
+type cell struct{ Value, Spread, Mark, Class, Title string }
+
+type group struct {
+	Title, Text string
+	Open        bool
+	Figures     []picture
+}
+
+type picture struct {
+	Title string
+	SVG   template.HTML
+}
+
+type noise struct{ Contender, Round, Seconds, Own, Others, Stolen string }
+
+// Write writes the page. goal is the one whose advice comes first.
+func Write(out io.Writer, r *bench.Results, goal advice.Goal) error {
+	c := content{
+		Results: r, When: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r.Machine),
+		Legend: report.Legend(report.BestOfAll), Confidence: fmt.Sprintf("%g %%", stat.Confidence*100),
+	}
+	lines := report.Compare(r, report.BestOfAll)
+	c.Losing = losingRows(r, report.Compare(r, report.BestPeer))
+	c.Verdicts = verdicts(r, goal)
+	c.Phases = phases(lines)
+	for _, run := range r.Runs {
+		c.Noise = append(c.Noise, noiseOf(run))
+	}
+	for i, g := range figures.All(r) {
+		shown := group{Title: g.Title, Text: g.Text, Open: i == 0}
+		for _, f := range g.Figures {
+			svg, err := f.Inline()
+			if err != nil {
+				return err
+			}
+			shown.Figures = append(shown.Figures, picture{f.Title, template.HTML(svg)}) // drawn by us, labels escaped by the drawer
+		}
+		c.Groups = append(c.Groups, shown)
+	}
+	if err := tmpl.Execute(out, c); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
+}
+
+func machine(m bench.Machine) string {
+	parts := []string{m.CPU, fmt.Sprintf("%d CPUs", m.CPUs), fmt.Sprintf("%.1f GiB", float64(m.MemoryBytes)/(1<<30)), m.System, "Linux " + m.Kernel, "huge pages " + m.HugePages}
+	if m.Governor != "" {
+		parts = append(parts, "governor "+m.Governor)
+	}
+	if m.MemoryLimit != "" {
+		parts = append(parts, "memory limit "+m.MemoryLimit)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// losingRows are the rows in which a difference to a better peer is shown, the worst first.
+func losingRows(r *bench.Results, lines []report.Line) []losing {
+	type found struct {
+		losing
+		cost float64
+	}
+	var all []found
+	for _, line := range lines {
+		reference := slices.IndexFunc(line.Cells, func(c report.Cell) bool { return c.Reference })
+		for i, c := range line.Cells {
+			if reference < 0 || r.Contenders[i].Name != "granary" || c.Rounds == 0 || c.Cost <= 1 || !c.Comparison.Differs() {
+				continue
+			}
+			best := line.Cells[reference]
+			unit := report.Unit(line.Row.Unit)
+			all = append(all, found{losing{
+				strings.TrimSuffix(line.Row.Phase+": "+line.Row.Metric+", "+unit, ", "), report.Number(c.Median, line.Row.Unit), report.Number(best.Median, line.Row.Unit),
+				r.Contenders[reference].Name, "×" + report.Number(c.Cost, ""),
+			}, c.Cost})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return int(math.Copysign(1, b.cost-a.cost)) })
+	var out []losing
+	for _, f := range all {
+		out = append(out, f.losing)
+	}
+	return out
+}
+
+func verdicts(r *bench.Results, goal advice.Goal) []verdict {
+	var out []verdict
+	for _, g := range advice.Goals {
+		judged, ok := advice.Judge(r, g)
+		if !ok {
+			continue
+		}
+		v := verdict{Title: g.Title, Chosen: g.Name == goal.Name, Sentences: judged.Sentences(), Best: judged.Standings[0].Contender.Name,
+			Recipes: advice.Deploy(judged.Standings[0].Contender, r.Scenario)}
+		for _, s := range judged.Standings {
+			v.Standings = append(v.Standings, standing{s.Contender.Name, costText(s), ratioText(s.ToBest)})
+		}
+		for i, pairs := range advice.Pairs(r, g) {
+			line := []string{r.Contenders[i].Name}
+			for _, p := range pairs {
+				line = append(line, p.Text())
+			}
+			v.Pairs = append(v.Pairs, line)
+		}
+		if v.Chosen {
+			out = slices.Insert(out, 0, v)
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func costText(s advice.Standing) string {
+	if s.Missing > 0 {
+		return fmt.Sprintf("%d rows missing", s.Missing)
+	}
+	return fmt.Sprintf("%.3f", s.Cost)
+}
+
+func ratioText(c stat.Comparison) string {
+	if c.Rounds < 2 {
+		return ""
+	}
+	text := fmt.Sprintf("%.3f (%.3f to %.3f)", c.Ratio, c.Interval.Low, c.Interval.High)
+	if !c.Differs() {
+		return "≈ " + text
+	}
+	return text
+}
+
+func phases(lines []report.Line) []phase {
+	var out []phase
+	for _, line := range lines {
+		if len(out) == 0 || out[len(out)-1].Name != line.Row.Phase {
+			out = append(out, phase{Name: line.Row.Phase})
+		}
+		label := line.Row.Metric
+		if unit := report.Unit(line.Row.Unit); unit != "" && unit != "count" && unit != "ratio" {
+			label += ", " + unit
+		}
+		shown := row{Label: label}
+		for _, c := range line.Cells {
+			shown.Cells = append(shown.Cells, cellOf(line, c))
+		}
+		out[len(out)-1].Rows = append(out[len(out)-1].Rows, shown)
+	}
+	return out
+}
+
+func cellOf(line report.Line, c report.Cell) cell {
+	if c.Rounds == 0 {
+		return cell{Value: "–", Class: "none"}
+	}
+	out := cell{Value: report.Number(c.Median, line.Row.Unit), Spread: c.Spread(), Mark: c.Mark()}
+	out.Title = fmt.Sprintf("median of %d rounds, %s to %s", c.Rounds, report.Number(c.Range.Low, line.Row.Unit), report.Number(c.Range.High, line.Row.Unit))
+	switch {
+	case c.Best:
+		out.Class = "best"
+	case c.Cost == 0 || c.Noise:
+	case c.Cost > 1.25:
+		out.Class = "bad"
+	case c.Cost > 1.05:
+		out.Class = "worse"
+	}
+	return out
+}
+
+func noiseOf(run bench.Run) noise {
+	share := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v/math.Max(run.Seconds, 1e-9)) }
+	return noise{run.Contender, fmt.Sprint(run.Round + 1), fmt.Sprintf("%.1f", run.Seconds), share(run.OwnCPU), share(run.OthersCPU), share(run.Stolen)}
+}
