@@ -16,15 +16,16 @@ void PageHeap<System>::NoteTaken(Tracker* t, bool for_spans) noexcept {
 // The tracker to prepare, out of the free runs; nullptr if the next two are no longer untouched.
 template <Os System>
 Tracker* PageHeap<System>::TakeUntouched() noexcept {
-  Tracker* const first = free_.Take(1, kTrackerBytes);
+  const auto huge = [](const Tracker* t) { return t->huge_allowed; };
+  Tracker* const first = free_.Take(1, kTrackerBytes, huge);
   if (first == nullptr) return nullptr;
   first->state = State::kLargeBody;
-  if (first->huge_allowed && first->dirty_count == 0) return first;
-  Tracker* const second = first->prepared ? free_.Take(1, kTrackerBytes) : nullptr;
+  if (first->dirty_count == 0) return first;
+  Tracker* const second = first->prepared ? free_.Take(1, kTrackerBytes, huge) : nullptr;
   if (second != nullptr) second->state = State::kLargeBody;  // no neighbour for a free one
   BecomeFree(first, 1);
   if (second == nullptr) return nullptr;
-  if (second->huge_allowed && second->dirty_count == 0) return second;
+  if (second->dirty_count == 0) return second;
   BecomeFree(second, 1);
   return nullptr;
 }

@@ -1,6 +1,7 @@
 // Runs of wholly free trackers. A run is known by its first tracker, which is in a list; the first
 // and the last both hold its length, so that neighbours merge without a search (Knuth's boundary
-// tags). The smallest run that fits is taken, the lowest of equals, from its low end.
+// tags). The smallest run that fits is taken, the lowest of equals, from its low end. All trackers
+// of a run are alike in whether the kernel may back them with huge pages.
 #pragma once
 
 #include <cstddef>
@@ -18,37 +19,34 @@ class FreeRuns {
 
   // All `count` trackers from `first` on become free; they must not be part of a run.
   void Add(Tracker* first, size_t count) {
-    char* const end = first->base + count * kTrackerBytes;
-    for (char* p = first->base; p < end; p += kTrackerBytes) {
-      map_->TrackerAt(p)->state = Tracker::State::kFree;
+    while (count > 0) {  // a block that grew may have trackers of both kinds
+      size_t alike = 1;
+      while (alike < count && At(first, alike)->huge_allowed == first->huge_allowed) ++alike;
+      Tracker* const next = alike < count ? At(first, alike) : nullptr;
+      AddAlike(first, alike);
+      first = next;
+      count -= alike;
     }
-    Tracker* const before = map_->TrackerAt(first->base - kTrackerBytes);
-    if (before != nullptr && before->state == Tracker::State::kFree) {
-      Tracker* const head = map_->TrackerAt(end - (count + before->trackers) * kTrackerBytes);
-      runs_.Remove(head);
-      count += head->trackers;
-      first = head;
-    }
-    Tracker* const after = map_->TrackerAt(end);
-    if (after != nullptr && after->state == Tracker::State::kFree) {
-      runs_.Remove(after);
-      count += after->trackers;
-    }
-    Insert(first, count);
   }
 
-  // `count` trackers in a row, the first aligned to `alignment` bytes; nullptr if there are none.
-  // Their state is left for the caller to set.
-  Tracker* Take(size_t count, size_t alignment) {
+  // `count` trackers in a row, the first aligned to `alignment` bytes, out of the runs for which
+  // may(first of them) is true; nullptr if there are none. Their state is left for the caller to
+  // set.
+  template <class May>
+  Tracker* Take(size_t count, size_t alignment, May&& may) {
     Tracker* best = nullptr;
     for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
       if (!Fits(run, count, alignment)) continue;
+      if (!may(map_->TrackerAt(run->base + SkipFor(run, alignment) * kTrackerBytes))) continue;
       if (best == nullptr || run->trackers < best->trackers ||
           (run->trackers == best->trackers && run->base < best->base)) {
         best = run;
       }
     }
     return best == nullptr ? nullptr : TakeFrom(best, SkipFor(best, alignment), count);
+  }
+  Tracker* Take(size_t count, size_t alignment) {
+    return Take(count, alignment, [](const Tracker*) { return true; });
   }
 
   // The trackers from `first` on, if `count` of them are free there.
@@ -80,7 +78,11 @@ class FreeRuns {
       Tracker* const last = map_->TrackerAt(run->base + (run->trackers - 1) * kTrackerBytes);
       GRANARY_CHECK(run->trackers > 0 && last->trackers == run->trackers);
       Tracker* const after = map_->TrackerAt(last->base + kTrackerBytes);
-      GRANARY_CHECK(after == nullptr || after->state != Tracker::State::kFree);
+      GRANARY_CHECK(!Continues(run, after));
+      for (size_t i = 0; i < run->trackers; ++i) {
+        const Tracker* const t = map_->TrackerAt(run->base + i * kTrackerBytes);
+        GRANARY_CHECK(t->huge_allowed == run->huge_allowed);
+      }
     }
     ForEach([](Tracker* t) {
       GRANARY_CHECK(t->state == Tracker::State::kFree && t->used_count == 0);
@@ -90,6 +92,36 @@ class FreeRuns {
   }
 
  private:
+  Tracker* At(const Tracker* first, size_t index) const {
+    return map_->TrackerAt(first->base + index * kTrackerBytes);
+  }
+
+  void AddAlike(Tracker* first, size_t count) {
+    char* const end = first->base + count * kTrackerBytes;
+    for (char* p = first->base; p < end; p += kTrackerBytes) {
+      map_->TrackerAt(p)->state = Tracker::State::kFree;
+    }
+    Tracker* const before = map_->TrackerAt(first->base - kTrackerBytes);
+    if (Continues(first, before)) {
+      Tracker* const head = map_->TrackerAt(end - (count + before->trackers) * kTrackerBytes);
+      runs_.Remove(head);
+      count += head->trackers;
+      first = head;
+    }
+    Tracker* const after = map_->TrackerAt(end);
+    if (Continues(first, after)) {
+      runs_.Remove(after);
+      count += after->trackers;
+    }
+    Insert(first, count);
+  }
+
+  // Whether `neighbour` belongs to the same run as the free tracker t.
+  static bool Continues(const Tracker* t, const Tracker* neighbour) {
+    return neighbour != nullptr && neighbour->state == Tracker::State::kFree &&
+           neighbour->huge_allowed == t->huge_allowed;
+  }
+
   static size_t SkipFor(const Tracker* run, size_t alignment) {
     return (RoundUp(AddressOf(run->base), alignment) - AddressOf(run->base)) / kTrackerBytes;
   }

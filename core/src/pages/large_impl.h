@@ -71,8 +71,10 @@ void PageHeap<System>::PlanMoves(Tracker* head, Moves* moves) noexcept {
       moves->to[wanted++] = t;
   }
   if (wanted == 0) return;
+  // What the kernel knows of a mapping moves with it: only like to like.
   free_.ForEach([&](Tracker* t) {
-    if (t->dirty_count >= Tracker::kGranules / 2) moves->from[moves->count++] = t;
+    if (t->dirty_count >= Tracker::kGranules / 2 && t->huge_allowed == head->huge_allowed)
+      moves->from[moves->count++] = t;
     return moves->count < wanted;
   });
   for (size_t i = 0; i < moves->count; ++i) {
@@ -90,7 +92,6 @@ bool PageHeap<System>::MovePagesIn(Tracker* from, Tracker* to) noexcept {
   const bool moved = System::MovePages(from->base, kTrackerBytes, to->base);
   Locked hold(mutex_);
   if (moved) {
-    to->huge_allowed = from->huge_allowed;  // what the kernel knows of a mapping moves with it
     moved_trackers_ += to->moved_in ? 0 : 1;
     to->moved_in = true;
   }
@@ -104,11 +105,14 @@ bool PageHeap<System>::MovePagesIn(Tracker* from, Tracker* to) noexcept {
 template <Os System>
 Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve,
                                   Moves* moves) noexcept {
+  if (Exceeds(DivideUp(bytes, kGranule))) return {};
   size_t count = DivideUp(reserve, kTrackerBytes);
-  Tracker* head = TakeTrackers(count, alignment);
+  const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
+  const Fill fill = untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;
+  Tracker* head = TakeTrackers(count, alignment, fill);
   if (head == nullptr && reserve > bytes) {
     count = DivideUp(bytes, kTrackerBytes);
-    head = TakeTrackers(count, alignment);
+    head = TakeTrackers(count, alignment, fill);
   }
   if (head == nullptr) return {};
   for (size_t i = 0; i < count; ++i) {
@@ -150,6 +154,7 @@ bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
   const bool shrinks = bytes < head->bytes;
   {
     Locked hold(mutex_);
+    if (!shrinks && Exceeds(DivideUp(bytes - head->bytes, kGranule))) return false;
     if (!shrinks && !ExtendBlock(head, DivideUp(bytes, kTrackerBytes))) return false;
     const size_t before = DivideUp(head->bytes, kGranule);
     const size_t after = DivideUp(bytes, kGranule);

@@ -40,6 +40,10 @@ constexpr size_t LargeGroupOf(size_t bytes) {
   return group < kLargeGroups ? group : kLargeGroups - 1;
 }
 
+// What becomes of fresh memory decides whether huge pages pay: slabs fill up, while a span or a
+// block of its own may leave much of its last 2 MiB untouched.
+enum class Fill : bool { kSparse, kDense };
+
 struct PageStats {
   size_t mapped = 0;    // bytes of address space for the heap
   size_t used = 0;      // bytes of spans and blocks handed out
@@ -67,7 +71,7 @@ class PageHeap {
   }
 
   // 1 <= granules <= Tracker::kGranules. p is nullptr when the system refuses.
-  Memory AllocateSpan(size_t granules) noexcept;
+  Memory AllocateSpan(size_t granules, Fill fill = Fill::kDense) noexcept;
   // `dirty` has a bit for each of the first 64 granules; those without one read as zero.
   void FreeSpan(void* p, size_t granules, uint64_t dirty) noexcept;
 
@@ -100,6 +104,9 @@ class PageHeap {
   // Faults in the tracker that would be taken next, or the one after it, if it is untouched; false
   // if there is nothing to prepare.
   bool PrepareAhead() noexcept;
+
+  // Refuses what would bring the bytes in use above `bytes`.
+  void SetMost(size_t bytes) { most_.store(bytes / kGranule, std::memory_order_relaxed); }
 
   size_t dirty_bytes() const { return dirty_.load(std::memory_order_relaxed) * kGranule; }
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed) * kGranule; }
@@ -135,15 +142,24 @@ class PageHeap {
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 128 * kMiB;
 
-  bool AllowsHuge(size_t mapped) const noexcept {
+  bool AllowsHuge(size_t mapped, Fill fill) const noexcept {
     const Huge huge = huge_.load(std::memory_order_relaxed);
-    return huge == Huge::kAlways || (huge == Huge::kLargeHeaps && mapped >= kHugeFrom);
+    return huge == Huge::kAlways ||
+           (huge == Huge::kLargeHeaps && mapped >= kHugeFrom && fill == Fill::kDense);
+  }
+  // Called with the lock.
+  bool Exceeds(size_t granules_more) const noexcept {
+    return used_.load(std::memory_order_relaxed) + granules_more >
+           most_.load(std::memory_order_relaxed);
   }
   void NoteTaken(Tracker* t, bool for_spans) noexcept;
   Tracker* TakeUntouched() noexcept;
-  Tracker* TakeTrackers(size_t count, size_t alignment) noexcept;
-  bool Grow(size_t trackers) noexcept;
-  bool AddChunk(char* base, size_t bytes) noexcept;
+  SpanLists& SpansLike(const Tracker* t) { return spans_[t->huge_allowed ? 1 : 0]; }
+  Tracker* FindSpan(size_t granules, Fill fill) noexcept;
+  Tracker* TakeFree(size_t count, size_t alignment, Fill fill) noexcept;
+  Tracker* TakeTrackers(size_t count, size_t alignment, Fill fill) noexcept;
+  bool Grow(size_t trackers, Fill fill) noexcept;
+  bool AddChunk(char* base, size_t bytes, Fill fill) noexcept;
   void BecomeFree(Tracker* t, size_t count) noexcept;
   static void Raise(std::atomic<size_t>& peak, size_t level) noexcept;
   void Account(size_t used_more, size_t dirty_less) noexcept;
@@ -173,8 +189,8 @@ class PageHeap {
   Metadata<System>* metadata_ = nullptr;
   Mutex<System> mutex_;
   FreeRuns free_;
-  SpanLists spans_;
-  size_t page_ = 0;  // bytes of an OS page
+  SpanLists spans_[2];  // without and with huge pages
+  size_t page_ = 0;     // bytes of an OS page
   Chunk* chunks_ = nullptr;
   Chunk* cursor_chunk_ = nullptr;  // where the search for dirty spans goes on
   size_t cursor_ = 0;
@@ -187,6 +203,7 @@ class PageHeap {
   LargeCounts groups_[kLargeGroups] = {};
   std::atomic<uint32_t> fresh_{0};
   std::atomic<Huge> huge_{Huge::kLargeHeaps};
+  std::atomic<size_t> most_{~size_t{0}};  // granules in use
   size_t moved_trackers_ = 0;
 };
 

@@ -6,13 +6,14 @@
 namespace granary {
 
 template <Os System>
-Memory PageHeap<System>::AllocateSpan(size_t granules) noexcept {
+Memory PageHeap<System>::AllocateSpan(size_t granules, Fill fill) noexcept {
   Locked hold(mutex_);
-  Tracker* t = spans_.Find(granules);
+  if (Exceeds(granules)) return {};
+  Tracker* t = FindSpan(granules, fill);
   if (t != nullptr) {
-    spans_.Remove(t);
+    SpansLike(t).Remove(t);
   } else {
-    t = TakeTrackers(1, kTrackerBytes);
+    t = TakeTrackers(1, kTrackerBytes, fill);
     if (t == nullptr) return {};
     t->state = State::kSpans;
     NoteTaken(t, true);
@@ -23,7 +24,7 @@ Memory PageHeap<System>::AllocateSpan(size_t granules) noexcept {
     memory.dirty |= uint64_t{AllSet(t->dirty, run.first + i, 1)} << i;
   }
   const size_t dirty = t->UseDirty(run.first, granules);
-  spans_.Insert(t);
+  SpansLike(t).Insert(t);
   Account(granules, dirty);
   grown_.store(grown_.load(std::memory_order_relaxed) + granules - dirty,
                std::memory_order_relaxed);
@@ -36,7 +37,7 @@ void PageHeap<System>::FreeSpan(void* p, size_t granules, uint64_t dirty) noexce
   Tracker* const t = map_->TrackerAt(p);
   const size_t first = static_cast<size_t>(static_cast<char*>(p) - t->base) / kGranule;
   GRANARY_DCHECK(AllSet(t->used, first, granules));
-  spans_.Remove(t);
+  SpansLike(t).Remove(t);
   t->Unuse(first, granules);
   size_t held = 0;
   for (size_t i = 0; i < granules; ++i) {
@@ -48,7 +49,7 @@ void PageHeap<System>::FreeSpan(void* p, size_t granules, uint64_t dirty) noexce
   if (t->used_count == 0) {
     BecomeFree(t, 1);
   } else {
-    spans_.Insert(t);
+    SpansLike(t).Insert(t);
   }
 }
 
@@ -81,20 +82,41 @@ void PageHeap<System>::Unaccount(size_t used_less, size_t dirty_more) noexcept {
   Raise(dirty_peak_, dirty);
 }
 
+// Of trackers in use any will do before a fresh one is taken.
 template <Os System>
-Tracker* PageHeap<System>::TakeTrackers(size_t count, size_t alignment) noexcept {
+Tracker* PageHeap<System>::FindSpan(size_t granules, Fill fill) noexcept {
+  const int like = fill == Fill::kDense ? 1 : 0;
+  Tracker* const t = spans_[like].Find(granules);
+  return t != nullptr ? t : spans_[1 - like].Find(granules);
+}
+
+// Of the free ones, those of the other kind where that costs nothing: small pages always do, huge
+// ones where they are resident anyway.
+template <Os System>
+Tracker* PageHeap<System>::TakeFree(size_t count, size_t alignment, Fill fill) noexcept {
+  const bool dense = fill == Fill::kDense;
+  Tracker* const t = free_.Take(count, alignment,
+                                [&](const Tracker* first) { return first->huge_allowed == dense; });
+  if (t != nullptr) return t;
+  return free_.Take(count, alignment, [&](const Tracker* first) {
+    return dense || first->dirty_count >= Tracker::kGranules / 2;
+  });
+}
+
+template <Os System>
+Tracker* PageHeap<System>::TakeTrackers(size_t count, size_t alignment, Fill fill) noexcept {
   if (alignment < kTrackerBytes) alignment = kTrackerBytes;
-  Tracker* t = free_.Take(count, alignment);
+  Tracker* const t = TakeFree(count, alignment, fill);
   if (t != nullptr) return t;
   const size_t slack = alignment / kTrackerBytes - 1;
-  if (!Grow(count + slack)) return nullptr;
+  Grow(count + slack, fill);
   return free_.Take(count, alignment);
 }
 
 // Address space grows by an eighth of the heap at a time, so that its mappings stay few; when the
 // system refuses that much, by what is needed.
 template <Os System>
-bool PageHeap<System>::Grow(size_t trackers) noexcept {
+bool PageHeap<System>::Grow(size_t trackers, Fill fill) noexcept {
   const size_t need = trackers * kTrackerBytes;
   if (need / kTrackerBytes != trackers) return false;
   const size_t mapped = mapped_.load(std::memory_order_relaxed) * kGranule;
@@ -108,7 +130,7 @@ bool PageHeap<System>::Grow(size_t trackers) noexcept {
         chunks_ == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(chunks_->base) - want);
     char* const base = static_cast<char*>(System::Map(want, kTrackerBytes, hint));
     if (base != nullptr) {
-      if (AddChunk(base, want)) return true;
+      if (AddChunk(base, want, fill)) return true;
       System::Unmap(base, want);
     }
     if (want == need) return false;
@@ -117,7 +139,7 @@ bool PageHeap<System>::Grow(size_t trackers) noexcept {
 }
 
 template <Os System>
-bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
+bool PageHeap<System>::AddChunk(char* base, size_t bytes, Fill fill) noexcept {
   const size_t count = bytes / kTrackerBytes;
   if (!map_->template Cover<System>(base, bytes)) return false;
   // Slabs of the smallest objects need a hundredth of what they describe; pieces of one size
@@ -127,7 +149,7 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes) noexcept {
   auto* const trackers = static_cast<Tracker*>(metadata_->Allocate(count * sizeof(Tracker)));
   if (chunk == nullptr || trackers == nullptr) return false;
   const size_t mapped = mapped_.load(std::memory_order_relaxed);
-  const bool huge = AllowsHuge(mapped * kGranule);
+  const bool huge = AllowsHuge(mapped * kGranule, fill);
   System::AllowHuge(base, bytes, huge);
   *chunk = {chunks_, base, count};
   chunks_ = chunk;

@@ -92,18 +92,18 @@ size_t PageHeap<System>::ReleaseOneSpan() noexcept {
   Tracker* const t = NextSpanTracker();
   if (t == nullptr) return 0;
   const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
-  spans_.Remove(t);
+  SpansLike(t).Remove(t);
   t->UseDirty(run.first, run.count);
-  spans_.Insert(t);
+  SpansLike(t).Insert(t);
   Account(run.count, run.count);
   ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
-  spans_.Remove(t);
+  SpansLike(t).Remove(t);
   t->Unuse(run.first, run.count);
   Unaccount(run.count, 0);
   if (t->used_count == 0) {
     BecomeFree(t, 1);
   } else {
-    spans_.Insert(t);
+    SpansLike(t).Insert(t);
   }
   return run.count * kGranule;
 }
