@@ -29,6 +29,9 @@ SizeClass LargestCached() {
 void Heap::ApplyOptions() noexcept {
   front_.SetBudget(static_cast<size_t>(options.cache_bytes));
   pages_.SetHuge(static_cast<PageHeap<Linux>::Huge>(options.huge_pages));
+  // A process that starts does not pay for files that it may never need.
+  const bool ready = ready_.load(std::memory_order_relaxed);
+  if (ready || options.soft_limit > 0 || options.hard_limit > 0) upkeep_.ApplyLimits();
 }
 
 void Heap::Init() noexcept {
@@ -75,6 +78,7 @@ void* Heap::Refused(size_t size) noexcept {
 
 void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {
   upkeep_.PollInMalloc();
+  upkeep_.MakeRoom(size);
   const Memory memory =
       size > kMaxRequest ? Memory{} : pages_.AllocateLarge(size, alignment, reserve);
   if (memory.p == nullptr) return Refused(size);

@@ -85,6 +85,9 @@ Snapshot Measure() noexcept {
   s.threads = threads.seen();
   s.release_calls = system_calls.release_calls.load(std::memory_order_relaxed);
   s.release_time = system_calls.release_nanos.load(std::memory_order_relaxed);
+  s.ceiling = heap.upkeep().ceiling();
+  s.pressed = heap.upkeep().pressed();
+  s.squeezed = heap.upkeep().squeezed();
   s.windows = heap.upkeep().windows();
   s.helper = heap.upkeep().HelperRuns();
   return s;

@@ -21,21 +21,30 @@ constexpr uint64_t kChildMillis = 2000;     // nor a forked child that lives sho
 constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a helper, at any size
 constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
 constexpr uint32_t kPollsPerLook = 64;      // slow paths between two looks at the clock
-constexpr uint32_t kQuietWindows = 20;      // windows without work before the helper sleeps
+constexpr uint32_t kQuietWindows = 20;      // ticks without work before the helper sleeps
 constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
 constexpr uint64_t kGrowthMillis =
-    12;                               // a heap that took no tracker for so long has stopped growing
-constexpr size_t kFreeGrowth = kMiB;  // what a heap may grow by before it pays for growth,
-constexpr size_t kPayFrom = 256 * kKiB;  // at a time and without a helper,
-constexpr size_t kPayHelpedFrom = kMiB;  // with one
-constexpr size_t kPayStep = 64 * kKiB;   // what a slow path pays at most
-constexpr size_t kPaySlabs = 16;         // and how many slabs it looks at for that
+    12;  // a heap that took no tracker for so long has stopped growing
+constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
+constexpr uint64_t kLookMillis = 500;       // from one look at the limits to the next
+constexpr size_t kConcession = kMiB;        // what a heap that has nothing to give may grow by then
+constexpr size_t kFreeGrowth = kMiB;        // what a heap may grow by before it pays for growth,
+constexpr size_t kPayFrom = 256 * kKiB;     // at a time and without a helper,
+constexpr size_t kPayHelpedFrom = kMiB;     // with one
+constexpr size_t kPayStep = 64 * kKiB;      // what a slow path pays at most
+constexpr size_t kPaySlabs = 16;            // and how many slabs it looks at for that
 constexpr uint32_t kSteps = kNumSmall + 1;
 constexpr uint32_t kBellValue = 1;  // of granary_bell, for ever
 
 uint64_t WindowMillis() {
   const int64_t decay = options.DecayMillis();
   return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
+}
+
+// When the helper looks again: at the window's end, or sooner where that is far.
+uint64_t TickBefore(uint64_t end) {
+  const uint64_t soon = Linux::NowMillis() + kLookMillis;
+  return soon < end ? soon : end;
 }
 
 }  // namespace
@@ -60,18 +69,59 @@ size_t Upkeep::UnpaidGrowth() noexcept {
   return grown > paid ? grown - paid : 0;
 }
 
+// Free pages of slabs, from the sizes with the most of them, at once.
+size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t looks) noexcept {
+  size_t done = 0;
+  for (; done < bytes && looks > 0; --looks) {
+    const SizeClass c = heap.central().Idlest();
+    if (heap.central().FreeBytes(c) < kPayStep) break;
+    done += heap.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
+  }
+  return done;
+}
+
+// What a limit is held against: bytes in use, and bytes free but resident.
+size_t Upkeep::Held() noexcept { return heap.pages().used_bytes() + heap.pages().dirty_bytes(); }
+
+void Upkeep::LookAtLimits() noexcept {
+  look_at_.store(Linux::NowMillis() + kLookMillis, std::memory_order_relaxed);
+  limits_.Look(Held());
+  heap.pages().SetMost(options.hard_limit > 0 ? static_cast<size_t>(options.hard_limit)
+                                              : ~size_t{0});
+}
+
+// The helper looks with each of its windows; where these are long or there is none, the slow paths.
+void Upkeep::LookIfDue(uint64_t now) noexcept {
+  if (now < look_at_.load(std::memory_order_relaxed) || !running_.TryLock()) return;
+  LookAtLimits();
+  running_.Unlock();
+}
+
+void Upkeep::MakeRoom(size_t bytes) noexcept {
+  if (limit_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerLook == 0)
+    LookIfDue(Linux::NowMillis());
+  const size_t ceiling = limits_.ceiling();
+  const size_t wanted = Held() + bytes;
+  if (wanted <= ceiling || !running_.TryLock()) return;
+  const size_t excess = wanted - ceiling;
+  const size_t spans = heap.pages().Release(excess);
+  const size_t slabs = spans < excess ? ReleaseFromSlabs(excess - spans, ~size_t{0}) : 0;
+  squeezed_.fetch_add(spans + slabs, std::memory_order_relaxed);
+  // Pages given back inside slabs still count as held. What is in use cannot be given back: a heap
+  // that needs more than it should have gets it, and the system decides.
+  const size_t given = spans + slabs;
+  if (slabs > 0 || given < excess)
+    limits_.Raise(ceiling + slabs + (given < excess ? excess - given + kConcession : 0));
+  running_.Unlock();
+}
+
 // A heap that takes fresh memory while free pages lie in slabs of sizes that nobody asks for now,
 // or in spans that do not fit, gives as much of these back at once instead of at the end of their
 // decay: it grows no further than it must. Called with running_ held.
 void Upkeep::PayForGrowth(size_t most) noexcept {
   const size_t unpaid = UnpaidGrowth();
   const size_t due = unpaid < most ? unpaid : most;
-  size_t done = 0;
-  for (size_t looks = 0; done < due && looks < due / kPayStep * kPaySlabs; ++looks) {
-    const SizeClass c = heap.central().Idlest();
-    if (heap.central().FreeBytes(c) < kPayStep) break;
-    done += heap.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
-  }
+  size_t done = ReleaseFromSlabs(due, due / kPayStep * kPaySlabs);
   const size_t keep = heap.pages().used_bytes() / 16;
   const size_t dirty = heap.pages().dirty_bytes();
   if (done < due && dirty > keep) {
@@ -96,9 +146,10 @@ void Upkeep::PollWithoutHelper() noexcept {
   const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
   if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
-  if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   const uint64_t now = Linux::NowMillis();
   if (started_ == 0) started_ = now;
+  if (Held() >= kLimitedFrom) LookIfDue(now);
+  if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   if (now >= next_.load(std::memory_order_relaxed)) {
     next_.store(now + WindowMillis(), std::memory_order_relaxed);
     BeginWindow();
@@ -116,27 +167,37 @@ void Upkeep::BeginWindow() noexcept {
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 0) RetainDescriptor();
 }
 
+Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
+  return limits_.pressed() ? Central<Linux>::Patience::kNone : Central<Linux>::Patience::kTwoLooks;
+}
+
 // One bounded piece of the window's work; false when that part is done.
 bool Upkeep::Step() noexcept {
   const uint32_t step = step_.load(std::memory_order_relaxed);
-  if (step == 0) return heap.pages().PayDebt(kStepBytes) > 0;
+  const bool pressed = limits_.pressed();
+  if (step == 0) {
+    PageHeap<Linux>& pages = heap.pages();
+    return (pressed ? pages.Release(kStepBytes) : pages.PayDebt(kStepBytes)) > 0;
+  }
   constexpr size_t kSlabs = 16;
   const auto c = static_cast<SizeClass>(step);
   // Only what waits now: slabs inspected once wait again for the next window.
   const size_t waiting = heap.central().SlabsToInspect(c);
-  heap.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs);
+  heap.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, PatienceNow());
   return false;
 }
 
 void Upkeep::RunWindow() noexcept {
   Locked hold(running_);
   BeginWindow();
+  LookAtLimits();
   heap.front().ReclaimIdle();
   heap.depot().EndWindow();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
-    heap.central().ReleasePages(c, heap.central().SlabsToInspect(c));
+    heap.central().ReleasePages(c, heap.central().SlabsToInspect(c), PatienceNow());
   }
   heap.pages().EndWindow();
+  if (limits_.pressed()) heap.pages().Release(~size_t{0} / 2);
   while (heap.pages().PayDebt(16 * kMiB) > 0) {
   }
 }
@@ -187,17 +248,22 @@ void* Upkeep::HelperMain(void* self) noexcept {
 }
 
 void Upkeep::HelperLoop() noexcept {
+  ApplyLimits();
   uint32_t quiet = 0;
   uint64_t end = Linux::NowMillis() + WindowMillis();
+  uint64_t tick = TickBefore(end);
   for (;;) {
     if (control_.Pending()) control_.Serve();
     const uint64_t now = Linux::NowMillis();
-    if (options.dirty_decay_ms >= 0 && now >= end) {
+    LookIfDue(now);
+    if (now >= tick) {
       const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
-      RunWindow();
+      const bool window = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
+      if (window) RunWindow();
       const size_t after = heap.pages().Stats().released + heap.pages().used_bytes();
       quiet = after == before ? quiet + 1 : 0;
-      end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
+      if (window) end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
+      tick = TickBefore(end);
       continue;
     }
     if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
@@ -212,11 +278,12 @@ void Upkeep::HelperLoop() noexcept {
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
     const bool rung = Linux::WaitForOrBell(asleep_, 1, granary_bell, kBellValue,
-                                           dormant ? kDormantMillis : end - now);
+                                           dormant ? kDormantMillis : tick - now);
     asleep_.store(0);
     if (dormant && !rung) {  // the decay time may be another by now
       quiet = 0;
       end = Linux::NowMillis() + WindowMillis();
+      tick = TickBefore(end);
     }
   }
 }

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "central/central.h"
 #include "entry/control.h"
+#include "limits/limits.h"
 #include "os/linux.h"
 #include "os/mutex.h"
 #include "sizes/size_classes.h"
@@ -19,6 +21,7 @@ class Upkeep {
   void Poll() noexcept {
     if (control_.Pending()) [[unlikely]]
       ServeControl();
+    if (limits_.ceiling() != Limits::kNone) MakeRoom(0);
     if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) {
       PollWithoutHelper();
     } else if (asleep_.load(std::memory_order_relaxed) != 0) {
@@ -31,6 +34,15 @@ class Upkeep {
   void PollInMalloc() noexcept {
     Poll();
     if (wanted_.load(std::memory_order_relaxed)) StartHelper();
+  }
+
+  // Before `bytes` more are taken: what would then exceed the ceiling of the limits goes back
+  // first, as far as there is something unused.
+  void MakeRoom(size_t bytes) noexcept;
+  // Takes up what the options and the system say of limits now.
+  void ApplyLimits() noexcept {
+    Locked hold(running_);
+    LookAtLimits();
   }
 
   // Nobody works on a window meanwhile.
@@ -50,6 +62,9 @@ class Upkeep {
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
   // When it first looked at the clock, in milliseconds; 0 before that.
   uint64_t started() const { return started_; }
+  size_t ceiling() const { return limits_.ceiling(); }
+  bool pressed() const { return limits_.pressed(); }
+  size_t squeezed() const { return squeezed_.load(std::memory_order_relaxed); }
   uint64_t windows() const { return windows_.load(std::memory_order_relaxed); }
 
   void PrepareFork() noexcept { running_.Lock(); }
@@ -70,8 +85,13 @@ class Upkeep {
   void RunWindow() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
+  static size_t Held() noexcept;
+  void LookAtLimits() noexcept;
+  void LookIfDue(uint64_t now) noexcept;
+  size_t ReleaseFromSlabs(size_t bytes, size_t looks) noexcept;
   size_t UnpaidGrowth() noexcept;
   void PayForGrowth(size_t most) noexcept;
+  Central<Linux>::Patience PatienceNow() const noexcept;
   size_t DirtyBound() noexcept;
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
@@ -89,6 +109,10 @@ class Upkeep {
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};
   std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work
+  Limits limits_;
+  std::atomic<uint32_t> limit_polls_{0};
+  std::atomic<uint64_t> look_at_{0};  // when to look at them again, in milliseconds
+  std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
 };
 
 }  // namespace granary

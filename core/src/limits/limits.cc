@@ -1,0 +1,57 @@
+#include "limits/limits.h"
+
+#include "config/options.h"
+
+namespace granary {
+namespace {
+
+// Shares of the limit: what is kept free below it, when memory is scarce, and when no longer.
+constexpr uint64_t kMargin = 16, kScarce = 16, kAmple = 8;
+// Percent of the last ten seconds in which some task waited for memory.
+constexpr uint64_t kStallsFrom = 10, kStallsTo = 2;
+
+size_t Least(size_t a, size_t b) { return a < b ? a : b; }
+
+}  // namespace
+
+size_t Limits::GroupCeiling(size_t held) noexcept {
+  if (!options.follow_cgroup) {
+    scarce_.Set(false, true);
+    return kNone;
+  }
+  if (skip_ > 0) {
+    --skip_;
+    return kNone;
+  }
+  GroupRoom room;
+  if (!group_.Read(&room)) {
+    skip_ = kRareLook;
+    scarce_.Set(false, true);
+    return kNone;
+  }
+  scarce_.Set(room.Left() <= room.limit / kScarce, room.Left() >= room.limit / kAmple);
+  // What others in the group use is theirs; what is left may become ours, but for the margin.
+  const uint64_t ceiling = held + room.Left();
+  return ceiling > room.limit / kMargin ? ceiling - room.limit / kMargin : 0;
+}
+
+bool Limits::PressureIsHigh() noexcept {
+  uint64_t percent = 0;
+  if (!options.follow_pressure || !text_.Read(group_.PressureFile().text()) ||
+      !text_.Number("some avg10", &percent)) {
+    return stalled_.Set(false, true);
+  }
+  return stalled_.Set(percent >= kStallsFrom, percent < kStallsTo);
+}
+
+void Limits::Look(size_t held) noexcept {
+  size_t ceiling = GroupCeiling(held);
+  for (const int64_t given : {options.soft_limit, options.hard_limit}) {
+    if (given > 0) ceiling = Least(ceiling, static_cast<size_t>(given));
+  }
+  const bool stalled = PressureIsHigh();
+  ceiling_.store(ceiling, std::memory_order_relaxed);
+  pressed_.store(stalled || scarce_.on(), std::memory_order_relaxed);
+}
+
+}  // namespace granary

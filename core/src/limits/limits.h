@@ -1,0 +1,60 @@
+// How much the heap may hold: what the options, the memory cgroup and the machine's memory pressure
+// (PSI, Documentation/accounting/psi.rst of the kernel) leave it. Looked at once a window.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "limits/cgroup.h"
+
+namespace granary {
+
+// On once a level is reached, off again only well below it.
+class Switch {
+ public:
+  bool Set(bool reach, bool leave) {
+    on_ = on_ ? !leave : reach;
+    return on_;
+  }
+  bool on() const { return on_; }
+
+ private:
+  bool on_ = false;
+};
+
+class Limits {
+ public:
+  static constexpr size_t kNone = ~size_t{0};
+
+  // `root` stands before every path that is read: "" is the system itself.
+  explicit constexpr Limits(const char* root = "") : root_(root), group_(root) {}
+
+  // Reads what the system says now. `held` is what the heap holds: bytes in use and bytes free but
+  // resident. One caller at a time.
+  void Look(size_t held) noexcept;
+
+  // Above it the heap gives back at once what it can, in bytes of what Look calls held. Any thread.
+  size_t ceiling() const noexcept { return ceiling_.load(std::memory_order_relaxed); }
+  // What was asked of the heap and cannot be met now: the ceiling rises until the next look.
+  void Raise(size_t bytes) noexcept { ceiling_.store(bytes, std::memory_order_relaxed); }
+  // Memory is scarce: nothing unused is worth keeping. Any thread.
+  bool pressed() const noexcept { return pressed_.load(std::memory_order_relaxed); }
+
+ private:
+  friend struct Layout;
+  size_t GroupCeiling(size_t held) noexcept;
+  bool PressureIsHigh() noexcept;
+
+  // A group without a limit is looked at again after so many windows.
+  static constexpr unsigned kRareLook = 16;
+
+  const char* root_;
+  Cgroup group_;
+  unsigned skip_ = 0;
+  Switch scarce_, stalled_;
+  FileText text_;
+  std::atomic<size_t> ceiling_{kNone};
+  std::atomic<bool> pressed_{false};
+};
+
+}  // namespace granary

@@ -1,0 +1,51 @@
+#include "limits/system_files.h"
+
+#include <string.h>
+
+#include "os/linux.h"
+
+namespace granary {
+
+bool Path::Set(const char* root, const char* folder, const char* file) noexcept {
+  size_t at = 0;
+  for (const char* part : {root, folder, file}) {
+    const size_t length = strlen(part);
+    if (at + length >= sizeof text_) {
+      text_[0] = 0;
+      return false;
+    }
+    memcpy(text_ + at, part, length);
+    at += length;
+  }
+  text_[at] = 0;
+  return true;
+}
+
+bool FileText::Read(const char* path) noexcept {
+  text_[0] = 0;
+  const int file = path[0] != 0 ? Linux::OpenFile(path) : -1;
+  if (file < 0) return false;
+  const long bytes = Linux::ReadAndClose(file, text_, sizeof text_ - 1);
+  text_[bytes > 0 ? bytes : 0] = 0;
+  return bytes > 0;
+}
+
+bool FileText::Number(const char* key, uint64_t* value) const noexcept {
+  const size_t length = strlen(key);
+  const char* line = text_;
+  while (strncmp(line, key, length) != 0) {
+    line = strchr(line, '\n');
+    if (line == nullptr) return false;
+    ++line;
+  }
+  line += length;
+  while (*line == ' ' || *line == '=') ++line;
+  if (strncmp(line, "max", 3) == 0) return *value = ~uint64_t{0}, true;
+  if (*line < '0' || *line > '9') return false;
+  uint64_t sum = 0;
+  for (; *line >= '0' && *line <= '9'; ++line) sum = sum * 10 + static_cast<uint64_t>(*line - '0');
+  *value = sum;
+  return true;
+}
+
+}  // namespace granary

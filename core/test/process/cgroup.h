@@ -1,0 +1,73 @@
+// A memory cgroup of the test's own, of version 1 or 2, that a child runs in.
+#ifndef GRANARY_TEST_PROCESS_CGROUP_H_
+#define GRANARY_TEST_PROCESS_CGROUP_H_
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "../child.h"
+
+class TestGroup {
+ public:
+  // Skips the test where none can be made.
+  explicit TestGroup(size_t limit) {
+    const char* const file = Make();
+    if (file == nullptr) SkipTest("no memory cgroup can be made here.");
+    Put(file, limit);
+  }
+
+  // Starts `work` in a child inside the group.
+  template <class Work>
+  pid_t Start(Work work) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      EndIfStuck();
+      Put("cgroup.procs", static_cast<size_t>(getpid()));
+      _exit(work());
+    }
+    return child;
+  }
+
+  // Waits for the last child, removes the group and returns the child's status.
+  int End(pid_t child) {
+    const int status = WaitFor(child);
+    rmdir(path_);
+    return status;
+  }
+
+  template <class Work>
+  int Run(Work work) {
+    return End(Start(work));
+  }
+
+ private:
+  // Version 1 has the controller in a tree of its own, version 2 has one tree for all.
+  const char* Make() {
+    const char* const roots[][2] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+                                    {"/sys/fs/cgroup", "memory.max"}};
+    for (const auto& root : roots) {
+      snprintf(path_, sizeof(path_), "%s/granary-test-%d", root[0], getpid());
+      if (mkdir(path_, 0755) != 0) continue;
+      char file[256];
+      snprintf(file, sizeof(file), "%s/%s", path_, root[1]);
+      if (access(file, W_OK) == 0) return root[1];
+      rmdir(path_);
+    }
+    return nullptr;
+  }
+
+  void Put(const char* name, size_t value) const {
+    char file[256], text[32];
+    snprintf(file, sizeof(file), "%s/%s", path_, name);
+    const int length = snprintf(text, sizeof(text), "%zu", value);
+    const int to = open(file, O_WRONLY | O_CLOEXEC);
+    CHECK(to >= 0);
+    CHECK(write(to, text, static_cast<size_t>(length)) == length);
+    close(to);
+  }
+
+  char path_[128];
+};
+
+#endif  // GRANARY_TEST_PROCESS_CGROUP_H_
