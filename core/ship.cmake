@@ -29,6 +29,36 @@ add_custom_target(ship DEPENDS granary granary_static granary_object)
 install(TARGETS granary granary_static EXPORT granary)
 install(FILES ${override_object} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/granary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# The names under which programs look for jemalloc and TCMalloc, in a tree of their own, so that an
+# installed Granary does not stand in the way of theirs: LD_LIBRARY_PATH, pkg-config or
+# --with-jemalloc=DIR lead to it. All links are relative. build/names is the same without installing.
+set(shared_names libgranary.so.1 libjemalloc.so libjemalloc.so.2 libtcmalloc.so libtcmalloc.so.4
+  libtcmalloc_minimal.so libtcmalloc_minimal.so.4)
+set(static_names libjemalloc.a libjemalloc_pic.a libtcmalloc.a libtcmalloc_minimal.a)
+set(names ${CMAKE_INSTALL_LIBDIR}/granary)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/names/lib)
+foreach(kind shared static)
+  set(target libgranary.a)
+  if(kind STREQUAL shared)
+    set(target libgranary.so.1)
+  endif()
+  foreach(name ${${kind}_names})
+    file(CREATE_LINK ../../lib/${target} ${CMAKE_BINARY_DIR}/names/lib/${name} SYMBOLIC)
+    install(CODE "
+      set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${names}/lib\")
+      file(MAKE_DIRECTORY \"\${folder}\")
+      file(CREATE_LINK ../../${target} \"\${folder}/${name}\" SYMBOLIC)")
+  endforeach()
+endforeach()
+install(DIRECTORY include/jemalloc include/gperftools include/google DESTINATION ${names}/include)
+set(packages ${CMAKE_SOURCE_DIR}/integrations/packages)
+foreach(package jemalloc libtcmalloc)
+  install(FILES ${packages}/${package}.pc DESTINATION ${names}/lib/pkgconfig)
+endforeach()
+install(FILES ${packages}/libtcmalloc.pc DESTINATION ${names}/lib/pkgconfig
+  RENAME libtcmalloc_minimal.pc)
+install(PROGRAMS ${packages}/jemalloc-config DESTINATION ${names}/bin)
 install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/granary DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -36,7 +36,10 @@ Each source overrides those above it; setuid programs do not read the environmen
 The program's symbols are variables, `const char* granary_conf = "zero:true";`, with Granary's names in
 `granary_conf` and jemalloc's in `malloc_conf`, `je_malloc_conf` and `_rjem_malloc_conf`; a program that
 the library is preloaded into must export them (`cc -rdynamic`). The file holds
-rows on lines of their own; a line that begins with `#` is a comment.
+rows on lines of their own; a line that begins with `#` is a comment. Of gperftools' variables those that
+have a counterpart count: `TCMALLOC_RELEASE_RATE` (1 is the default `dirty_decay_ms`, 10 a tenth of it, 0
+never), `TCMALLOC_AGGRESSIVE_DECOMMIT` (at once) and `TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES` (shared among the
+CPUs).
 
 ## jemalloc's names
 
@@ -136,6 +139,75 @@ A request is written in this order: `control.argument` (text that ends with a ze
 """
 
 
+JEMALLOC_TEXT = """# jemalloc's interface
+
+{notice}
+
+Programs written for jemalloc run on Granary as they are: preloaded, linked, or found under jemalloc's
+name. `PREFIX/lib/granary` is a tree with `lib/libjemalloc.so.2`, `lib/libjemalloc.a`, the header
+`include/jemalloc/jemalloc.h`, `lib/pkgconfig/jemalloc.pc` and `bin/jemalloc-config`:
+
+```
+LD_LIBRARY_PATH=/usr/local/lib/granary/lib redis-server          # a binary that needs libjemalloc.so.2
+./configure --with-jemalloc=/usr/local/lib/granary               # a source tree
+```
+
+Every function is there without a prefix, with `je_` and with `_rjem_`: `mallocx`, `rallocx`, `xallocx`,
+`sallocx`, `dallocx`, `sdallocx`, `nallocx`, `mallctl`, `mallctlnametomib`, `mallctlbymib`,
+`malloc_stats_print`, and the malloc family; and `je_get_defrag_hint`, by which Redis defragments.
+[Options](options.md) lists what becomes of `MALLOC_CONF`.
+
+What differs:
+
+- The size classes are Granary's: finer than jemalloc's, with a quantum of 16. Programs that check for
+  jemalloc's own classes with a quantum of 8 (Valkey built with its own copy) do not start on it.
+- Arena 0 is one heap for all threads, with a cache for each CPU. `stats.arenas.4096` and
+  `stats.arenas.0` are alike until an arena is created. Its hooks cannot be replaced.
+- `stats.active` leaves out pages of slabs that hold nothing. `stats.arenas.<i>.bins.<j>.curregs` counts
+  what the program holds, not what lies in caches.
+- `thread.allocated` and its kin count from the moment a thread first reads one of them; from then on
+  its calls take a slower path that counts exactly. `thread.tcache.enabled` likewise.
+- An explicit thread cache is a number only: objects lie in the caches of the CPUs.
+- Freed memory is given back after `dirty_decay_ms` plus `muzzy_decay_ms`; no page is ever muzzy.
+- There is no profiler behind `prof.*`: as in a build of jemalloc without it, these names are unknown.
+
+## Names of mallctl
+
+`#` stands for an index, `<...>` for a word. Of names with a remark that says so the value never changes.
+
+{names}
+
+The words:
+
+{words}
+"""
+
+TCMALLOC_TEXT = """# TCMalloc's interface
+
+{notice}
+
+Programs written for gperftools' TCMalloc run on Granary: preloaded, linked, or found under its names in
+`PREFIX/lib/granary` (`libtcmalloc.so.4`, `libtcmalloc_minimal.so.4`, `pkg-config libtcmalloc`, headers
+`gperftools/*.h` and `google/tcmalloc.h`).
+
+- `tc_malloc` and its kin, `tc_new` and its kin, `tc_version`, `tc_set_new_mode`.
+- The C functions `MallocExtension_*`.
+- The C++ class `MallocExtension` by `MallocExtension::instance()`. Not there: a class derived from it
+  (the library has neither its table of methods nor its type), what `GetHeapSample`,
+  `GetHeapGrowthStacks` and `GetFreeListSizes` fill in (they leave their arguments as they are), stack
+  traces, `Ranges` and system allocators.
+- Not there: the profilers (`HeapProfiler*`, `Profiler*`) and `MallocHook`.
+- `MallocExtension_Internal_*` of google/tcmalloc is left out on purpose: folly would take Granary for it
+  before it looks for jemalloc's interface, which is more complete.
+
+## Numeric properties
+
+{names}
+
+`tcmalloc.max_total_thread_cache_bytes` and `tcmalloc.aggressive_memory_decommit` can be set.
+"""
+
+
 class BadTable(Exception):
     """A .def file that cannot be read, with a sentence that says where."""
 
@@ -232,12 +304,47 @@ def layout_page():
         ", and `option_source.`*name* for each source of options")
 
 
+def remark_of(handler, argument):
+    if handler == "Constant" and not argument.startswith("k"):
+        return f"always {argument}"
+    return "always `disabled`" if handler == "ArenaDss" else ""
+
+
+def jemalloc_page():
+    folder = ROOT / "core/src/entry/jemalloc"
+    row = re.compile(r'^CTL\("([^"]+)", (\w+), (\w+), (\w+), (.+)\)$', re.MULTILINE)
+    found = row.findall((folder / "ctl.def").read_text())
+    if not found:
+        raise BadTable("ctl.def: no row begins with CTL(: correct the file or this script")
+    rows = [[f"`{name}`", kind, access, remark_of(handler, argument)] for name, kind, access, handler, argument in found]
+    figures = (folder / "figures.def").read_text()
+    for macro, paths in {"ARENA": [""], "KIND": ["small.", "large."], "BIN": ["bins.#."], "LEXTENT": ["lextents.#."]}.items():
+        names = re.findall(rf"^{macro}\((\w+), (\w+)\)$", figures, re.MULTILINE)
+        rows += [[f"`stats.arenas.#.{path}{name}`", kind, "R", ""] for path in paths for name, kind in names]
+    sets = re.findall(r'^CTL_SET\((\w+), "(.+)"\)$', (folder / "words_of_ctl.def").read_text(), re.MULTILINE)
+    words = "\n".join(f"- `<{name}>`: {', '.join(text.split(chr(92) + '0')[:-1])}" for name, text in sets)
+    words += "\n- `<option>`: jemalloc's names in [options](options.md)"
+    return JEMALLOC_TEXT.format(notice=notice("core/src/entry/jemalloc/*.def"), words=words,
+                                names=table(["name", "type", "access", "remark"], rows))
+
+
+def tcmalloc_page():
+    path = ROOT / "core/src/entry/tcmalloc/properties.def"
+    found = re.findall(r'^PROPERTY\("([^"]+)", (.+)\)$', path.read_text(), re.MULTILINE)
+    if not found:
+        raise BadTable("properties.def: no row begins with PROPERTY(: correct the file or this script")
+    rows = [[f"`{name}`", f"always {value}" if value == "0" else ""] for name, value in found]
+    return TCMALLOC_TEXT.format(notice=notice("core/src/entry/tcmalloc/properties.def"),
+                                names=table(["property", "remark"], rows))
+
+
 def notice(source):
     return (f"*Written by `scripts/gen_reference.py` from `{source}`. Change the source, then run the "
             "script.*")
 
 
-PAGES = {"options.md": options_page, "counters.md": counters_page, "statistics-layout.md": layout_page}
+PAGES = {"options.md": options_page, "counters.md": counters_page, "statistics-layout.md": layout_page,
+         "jemalloc.md": jemalloc_page, "tcmalloc.md": tcmalloc_page}
 
 
 def main():

@@ -54,6 +54,14 @@ void ReportValue(Source from, size_t row, Piece value) noexcept {
   Warn(w.data(), w.size());
 }
 
+void ReportVariable(const char* name, const char* value, const char* give) noexcept {
+  char buffer[320];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: the variable ").Text(name).Text(" cannot be '");
+  Plain(w, {value, __builtin_strlen(value)}).Text("'; give ").Text(give).Text("\n");
+  Warn(w.data(), w.size());
+}
+
 void ReportFixed(size_t row) noexcept {
   char buffer[256];
   Writer w(buffer, sizeof buffer);

@@ -16,6 +16,8 @@ Writer& Range(Writer& w, size_t row) noexcept;
 
 void ReportUnknown(Source from, Piece name, const char* nearest) noexcept;
 void ReportValue(Source from, size_t row, Piece value) noexcept;
+// A variable of the environment that is not a list of options.
+void ReportVariable(const char* name, const char* value, const char* give) noexcept;
 void ReportFixed(size_t row) noexcept;
 
 // Every option, its value and where that came from, a line each.

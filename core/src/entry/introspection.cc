@@ -69,6 +69,16 @@ GRANARY_EXPORT int malloc_info(int options, FILE* out) noexcept {
   return 0;
 }
 
+// gperftools' names of them.
+#define GRANARY_ALIAS(name) __attribute__((alias(name), visibility("default")))
+#if defined(__GLIBC__)
+GRANARY_ALIAS("mallinfo") struct mallinfo tc_mallinfo(void) noexcept;
+GRANARY_ALIAS("mallinfo2") struct mallinfo2 tc_mallinfo2(void) noexcept;
+#endif
+GRANARY_ALIAS("mallopt") int tc_mallopt(int, int) noexcept;
+GRANARY_ALIAS("malloc_stats") void tc_malloc_stats(void) noexcept;
+#undef GRANARY_ALIAS
+
 GRANARY_EXPORT const char* granary_version(void) { return "granary " GRANARY_VERSION; }
 GRANARY_EXPORT size_t granary_good_size(size_t size) { return heap.GoodSize(size, 1); }
 GRANARY_EXPORT size_t granary_release_free_memory(void) { return heap.Trim(); }

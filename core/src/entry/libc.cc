@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "entry/fast.h"
+#include "entry/new_mode.h"
 
 using granary::heap;
 
@@ -33,7 +34,10 @@ GRANARY_NOINLINE void FreeSlow(void* p) {
 }
 
 // The request stays in its register on the way here.
-GRANARY_NOINLINE void* AllocateSlow(size_t size) { return heap.Allocate(size); }
+GRANARY_NOINLINE void* AllocateSlow(size_t size) {
+  void* const p = heap.Allocate(size);
+  return p != nullptr || !malloc_calls_new_handler ? p : AllocateOrCallHandler(size);
+}
 
 // realloc(p, 0), unless it is to return a block of no bytes.
 GRANARY_NOINLINE void* FreeInRealloc(void* p) {
@@ -54,6 +58,12 @@ GRANARY_NOINLINE void FreeSizedSlow(void* p, size_t size, size_t alignment) {
 using namespace granary;
 
 extern "C" {
+
+// malloc, whatever tc_set_new_mode asked for.
+static void* malloc_skip_new_handler(size_t size) noexcept {
+  if (void* p = TryAllocate(size)) return p;
+  return heap.Allocate(size);
+}
 
 GRANARY_EXPORT void* malloc(size_t size) noexcept {
   if (void* p = TryAllocate(size)) return p;
@@ -170,5 +180,23 @@ GRANARY_PREFIXED(malloc_usable_size)
 GRANARY_PREFIXED(free_sized)
 GRANARY_PREFIXED(free_aligned_sized)
 #undef GRANARY_PREFIXED
+
+// gperftools' names of them.
+#define GRANARY_ALIAS(alias_name, name) \
+  __attribute__((alias(#name), visibility("default"))) decltype(name) alias_name;
+GRANARY_ALIAS(tc_malloc, malloc)
+GRANARY_ALIAS(tc_malloc_skip_new_handler, malloc_skip_new_handler)
+GRANARY_ALIAS(tc_free, free)
+GRANARY_ALIAS(tc_free_sized, free_sized)
+GRANARY_ALIAS(tc_free_aligned_sized, free_aligned_sized)
+GRANARY_ALIAS(tc_calloc, calloc)
+GRANARY_ALIAS(tc_realloc, realloc)
+GRANARY_ALIAS(tc_cfree, cfree)
+GRANARY_ALIAS(tc_memalign, memalign)
+GRANARY_ALIAS(tc_posix_memalign, posix_memalign)
+GRANARY_ALIAS(tc_valloc, valloc)
+GRANARY_ALIAS(tc_pvalloc, pvalloc)
+GRANARY_ALIAS(tc_malloc_size, malloc_usable_size)
+#undef GRANARY_ALIAS
 
 }  // extern "C"

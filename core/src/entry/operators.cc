@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "entry/fast.h"
+#include "entry/new_mode.h"
 
 // Referred to by the exception tables that the compiler makes.
 __asm__(".weak __gxx_personality_v0");
@@ -47,6 +48,14 @@ GRANARY_NOINLINE void* NewOrNull(size_t size, size_t alignment) noexcept {
     return nullptr;
   }
 }
+
+}  // namespace
+
+bool malloc_calls_new_handler;
+
+void* AllocateOrCallHandler(size_t size) noexcept { return NewOrNull(size, 1); }
+
+namespace {
 
 GRANARY_NOINLINE void DeleteSlow(void* p) { heap.Free(p); }
 GRANARY_NOINLINE void DeleteSizedSlow(void* p, size_t size, size_t alignment) {
@@ -107,4 +116,46 @@ GRANARY_EXPORT void operator delete(void* p, size_t n, align_val_t a) noexcept {
 }
 GRANARY_EXPORT void operator delete[](void* p, size_t n, align_val_t a) noexcept {
   DeleteSizedSlow(p, n, Bytes(a));
+}
+
+// gperftools' names of them.
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+#endif
+#define GRANARY_ALIAS(name, mangled, result, ...) \
+  extern "C" __attribute__((alias(mangled), visibility("default"))) result name(__VA_ARGS__);
+GRANARY_ALIAS(tc_new, "_Znwm", void*, size_t)
+GRANARY_ALIAS(tc_newarray, "_Znam", void*, size_t)
+GRANARY_ALIAS(tc_new_nothrow, "_ZnwmRKSt9nothrow_t", void*, size_t, const nothrow_t&)
+GRANARY_ALIAS(tc_newarray_nothrow, "_ZnamRKSt9nothrow_t", void*, size_t, const nothrow_t&)
+GRANARY_ALIAS(tc_new_aligned, "_ZnwmSt11align_val_t", void*, size_t, align_val_t)
+GRANARY_ALIAS(tc_newarray_aligned, "_ZnamSt11align_val_t", void*, size_t, align_val_t)
+GRANARY_ALIAS(tc_new_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", void*, size_t,
+              align_val_t, const nothrow_t&)
+GRANARY_ALIAS(tc_newarray_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", void*, size_t,
+              align_val_t, const nothrow_t&)
+GRANARY_ALIAS(tc_delete, "_ZdlPv", void, void*)
+GRANARY_ALIAS(tc_deletearray, "_ZdaPv", void, void*)
+GRANARY_ALIAS(tc_delete_nothrow, "_ZdlPvRKSt9nothrow_t", void, void*, const nothrow_t&)
+GRANARY_ALIAS(tc_deletearray_nothrow, "_ZdaPvRKSt9nothrow_t", void, void*, const nothrow_t&)
+GRANARY_ALIAS(tc_delete_sized, "_ZdlPvm", void, void*, size_t)
+GRANARY_ALIAS(tc_deletearray_sized, "_ZdaPvm", void, void*, size_t)
+GRANARY_ALIAS(tc_delete_aligned, "_ZdlPvSt11align_val_t", void, void*, align_val_t)
+GRANARY_ALIAS(tc_deletearray_aligned, "_ZdaPvSt11align_val_t", void, void*, align_val_t)
+GRANARY_ALIAS(tc_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", void, void*,
+              align_val_t, const nothrow_t&)
+GRANARY_ALIAS(tc_deletearray_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", void, void*,
+              align_val_t, const nothrow_t&)
+GRANARY_ALIAS(tc_delete_sized_aligned, "_ZdlPvmSt11align_val_t", void, void*, size_t, align_val_t)
+GRANARY_ALIAS(tc_deletearray_sized_aligned, "_ZdaPvmSt11align_val_t", void, void*, size_t,
+              align_val_t)
+#undef GRANARY_ALIAS
+
+extern "C" GRANARY_EXPORT int tc_set_new_mode(int mode) noexcept {
+  const bool before = malloc_calls_new_handler;
+  malloc_calls_new_handler = mode != 0;
+  return before ? 1 : 0;
+}
+extern "C" GRANARY_EXPORT int tc_query_new_mode(void) noexcept {
+  return malloc_calls_new_handler ? 1 : 0;
 }

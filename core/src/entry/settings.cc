@@ -5,6 +5,7 @@
 #include "config/environment.h"
 #include "config/jemalloc_options.h"
 #include "config/report.h"
+#include "config/tcmalloc_variables.h"
 #include "os/linux.h"
 
 // What a program may define to choose its options: Granary's rows, and jemalloc's under the names
@@ -31,6 +32,7 @@ class Loader {
     if (text != nullptr)
       fine_ &= jemalloc::ApplyConf(options, {text, __builtin_strlen(text)}, from);
   }
+  void Tcmalloc() { fine_ &= ApplyTcmallocVariables(options, &Linux::CpuCount); }
   void File() {
     const int file = Linux::OpenFile(kFile);
     if (file >= 0) Read(file);
@@ -57,6 +59,7 @@ void LoadSettings() noexcept {
   load.Jemalloc(je_malloc_conf, Source::kMallocSymbol);
   load.Jemalloc(_rjem_malloc_conf, Source::kMallocSymbol);
   load.File();
+  load.Tcmalloc();
   load.Jemalloc(Environment("MALLOC_CONF"), Source::kMallocVariable);
   load.Jemalloc(malloc_conf_2_conf_harder, Source::kHarderSymbol);
   load.Granary(Environment("GRANARY_CONF"), Source::kGranaryVariable);

@@ -30,6 +30,7 @@ expect_preloaded "$server"
 
 sql() { mariadb --no-defaults -S "$socket" -u root -N -B -e "$1"; }
 sql 'create database sbtest'
+sql 'select @@version_malloc_library' | grep -q Granary || fail 'the server does not name its allocator.'
 # One table: the load generator prepares its statements for each table and thread, and gives up
 # when that takes it longer than 30 seconds.
 bench() {

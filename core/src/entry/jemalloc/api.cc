@@ -99,5 +99,6 @@ GRANARY_PREFIXED(mallctlnametomib)
 GRANARY_PREFIXED(mallctlbymib)
 GRANARY_PREFIXED(malloc_stats_print)
 #undef GRANARY_PREFIXED
+__attribute__((alias("nallocx"), visibility("default"))) decltype(nallocx) tc_nallocx;
 
 }  // extern "C"

@@ -1,0 +1,24 @@
+// What both the C functions MallocExtension_* and the C++ class do.
+#pragma once
+
+#include <cstddef>
+
+namespace granary::tcmalloc {
+
+// The class as programs see it: an object whose first word leads to the table of its methods.
+struct Extension {
+  void* const* methods;
+};
+
+// Always the same object.
+Extension* Instance() noexcept;
+
+bool Verify(const void* p) noexcept;
+bool VerifyAll() noexcept;
+bool MemoryStats(int* blocks, size_t* total, int histogram[64]) noexcept;
+void GetStats(char* buffer, int length) noexcept;
+void ReleaseToSystem(size_t bytes) noexcept;
+size_t ThreadCacheSize() noexcept;
+int Ownership(const void* p) noexcept;  // 1 ours, 2 not
+
+}  // namespace granary::tcmalloc
