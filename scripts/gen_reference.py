@@ -301,7 +301,8 @@ def layout_page():
                         for i, base in enumerate(bases)),
         cells=name_list(entry / "cells.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
         constants=name_list(entry / "constants.def", ["CONSTANT", "OFFSET"]) +
-        ", and `option_source.`*name* for each source of options")
+        ", `option_source.`*name* for each source of options, and `option_word.`*option*`.`*word* for each "
+        "value that is a word")
 
 
 def remark_of(handler, argument):

@@ -183,6 +183,10 @@ __attribute__((used, visibility("hidden"), section(".granary_descriptor"),
                aligned(64))) constinit Layout::Descriptor granary_descriptor = Layout::Make();
 }
 
+DescriptorPlace DescriptorBytes() noexcept {
+  return {&granary_descriptor, sizeof granary_descriptor};
+}
+
 void RetainDescriptor() noexcept {
   // What was never written is not in a core file; what lies beside a written page is.
   volatile char* const first = granary_descriptor.head.magic;

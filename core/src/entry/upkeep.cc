@@ -36,6 +36,8 @@ constexpr size_t kPaySlabs = 16;            // and how many slabs it looks at fo
 constexpr uint32_t kSteps = kNumSmall + 1;
 constexpr uint32_t kBellValue = 1;  // of granary_bell, for ever
 
+uint64_t DormantMillis() { return options.stats_file ? Publisher::kEveryMillis : kDormantMillis; }
+
 uint64_t WindowMillis() {
   const int64_t decay = options.DecayMillis();
   return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
@@ -58,8 +60,8 @@ bool Upkeep::HelperPays() noexcept {
   if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
     return false;
   const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
-  return size >= (threads.seen() >= 2 ? kHelperFrom : kHelperAlone) &&
-         (not_before_ == 0 || Linux::NowMillis() >= not_before_);
+  const size_t from = options.stats_file ? 0 : threads.seen() >= 2 ? kHelperFrom : kHelperAlone;
+  return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
 }
 
 // Growth that no garbage was given back for.
@@ -146,6 +148,7 @@ void Upkeep::PollWithoutHelper() noexcept {
   const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
   if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
+  if (options.stats_file) publisher_.Poll(Linux::NowMillis());
   const uint64_t now = Linux::NowMillis();
   if (started_ == 0) started_ = now;
   if (Held() >= kLimitedFrom) LookIfDue(now);
@@ -255,6 +258,7 @@ void Upkeep::HelperLoop() noexcept {
   for (;;) {
     if (control_.Pending()) control_.Serve();
     const uint64_t now = Linux::NowMillis();
+    publisher_.Poll(now);
     LookIfDue(now);
     if (now >= tick) {
       const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
@@ -278,7 +282,7 @@ void Upkeep::HelperLoop() noexcept {
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
     const bool rung = Linux::WaitForOrBell(asleep_, 1, granary_bell, kBellValue,
-                                           dormant ? kDormantMillis : tick - now);
+                                           dormant ? DormantMillis() : tick - now);
     asleep_.store(0);
     if (dormant && !rung) {  // the decay time may be another by now
       quiet = 0;
@@ -328,6 +332,7 @@ void Upkeep::AfterFork(bool child) noexcept {
   not_before_ = Linux::NowMillis() + kChildMillis;
   asleep_.store(0);
   control_.Forget();
+  publisher_.Forget();
 }
 
 }  // namespace granary

@@ -8,6 +8,7 @@
 
 #include "central/central.h"
 #include "entry/control.h"
+#include "entry/publish.h"
 #include "limits/limits.h"
 #include "os/linux.h"
 #include "os/mutex.h"
@@ -59,6 +60,7 @@ class Upkeep {
   // add to the peak.
   void AfterFreshLarge(size_t bytes) noexcept;
 
+  Publisher& publisher() { return publisher_; }
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
   // When it first looked at the clock, in milliseconds; 0 before that.
   uint64_t started() const { return started_; }
@@ -96,9 +98,10 @@ class Upkeep {
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
   Control control_;
+  Publisher publisher_;
   Mutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
-  std::atomic<bool> wanted_{false};      // the process has grown so that a helper pays
+  std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
   uint64_t started_ = 0;
   uint64_t not_before_ = 0;              // the earliest time, in milliseconds, to start a helper
   std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on

@@ -279,6 +279,27 @@ void Linux::WriteError(const char* text, size_t bytes) noexcept {
   Call(SYS_write, 2, Bits(text), static_cast<long>(bytes));
 }
 
+uint64_t Linux::ProcessId() noexcept { return static_cast<uint64_t>(Call(SYS_getpid)); }
+
+bool Linux::ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
+                        size_t count) noexcept {
+  RemoveFile(temporary);  // what another process left there
+  const long file = Call(SYS_openat, AT_FDCWD, Bits(temporary),
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (Failed(file)) return false;
+  long bytes = 0;
+  for (size_t i = 0; i < count; ++i) bytes += static_cast<long>(pieces[i].bytes);
+  const bool written = Call(SYS_writev, file, Bits(pieces), static_cast<long>(count)) == bytes;
+  Call(SYS_close, file);
+  if (written && !Failed(Call(SYS_renameat2, AT_FDCWD, Bits(temporary), AT_FDCWD, Bits(path)))) {
+    return true;
+  }
+  RemoveFile(temporary);
+  return false;
+}
+
+void Linux::RemoveFile(const char* path) noexcept { Call(SYS_unlinkat, AT_FDCWD, Bits(path)); }
+
 void Linux::Abort() noexcept { abort(); }
 
 bool Linux::RegisteredForRestart(void* area) noexcept {

@@ -9,6 +9,12 @@
 
 namespace granary {
 
+// As the kernel's struct iovec.
+struct FilePiece {
+  const void* p;
+  size_t bytes;
+};
+
 struct Linux {
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;
@@ -37,6 +43,11 @@ struct Linux {
   static bool WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, const uint32_t& bell,
                             uint32_t bell_value, uint64_t millis) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
+  static uint64_t ProcessId() noexcept;
+  // Writes the pieces to a file `temporary`, readable for everybody, and makes it the file `path`.
+  static bool ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
+                          size_t count) noexcept;
+  static void RemoveFile(const char* path) noexcept;
   [[noreturn]] static void Abort() noexcept;
   // Whether the kernel runs restartable sequences for the calling thread at `area`.
   static bool RegisteredForRestart(void* area) noexcept;

@@ -24,6 +24,11 @@ type cacheImage struct {
 
 // capture reads the figures' memory once.
 func (t *Target) capture() (*capture, error) {
+	if p, ok := t.memory.(*published); ok {
+		if err := p.refresh(); err != nil {
+			return nil, err
+		}
+	}
 	c := &capture{t: t}
 	c.plan()
 	if err := t.memory.read(c.spans); err != nil {

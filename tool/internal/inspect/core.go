@@ -129,7 +129,18 @@ func parseMappings(b []byte) (out []mapping) {
 	return out
 }
 
+// images are the files that were mapped from their start; where the core does not list them, the
+// pieces of memory that begin as such files do.
 func (c *core) images() (images []image) {
+	if len(c.mappings) == 0 {
+		for _, s := range c.segments {
+			var head [4]byte
+			if _, err := c.file.ReadAt(head[:], s.offset); err == nil && string(head[:]) == elf.ELFMAG {
+				images = append(images, image{start: s.start})
+			}
+		}
+		return images
+	}
 	for _, m := range c.mappings {
 		if m.offset == 0 {
 			images = append(images, image{m.start, strings.TrimSuffix(m.path, " (deleted)")})

@@ -27,6 +27,9 @@ func (t *Target) Snapshot() (*Snapshot, error) {
 		last, s = next, newer
 	}
 	s.Taken = taken
+	if p, ok := t.memory.(*published); ok {
+		s.Taken = p.taken
+	}
 	if agreed {
 		bound = 0
 	}
@@ -54,7 +57,7 @@ func (c *capture) inside() (bytes uint64) {
 	small := l.constant("classes.small")
 	c.each("lock.central.held", func(i int, v uint64) {
 		if v != 0 && i < len(l.classes) {
-			bytes += batch * l.classes[i].size
+			bytes += max(batch*l.classes[i].size, l.classes[i].slabBytes)
 		}
 	})
 	c.each("lock.central_medium.held", func(i int, v uint64) {
@@ -102,6 +105,7 @@ func (c *capture) snapshot() *Snapshot {
 		}
 		o.Value = signed(v, row.width)
 		o.Source = l.sources[at(sources, i)]
+		o.Word = l.words[o.Name][o.Value]
 		s.Options = append(s.Options, o)
 	}
 	return s

@@ -1,8 +1,8 @@
 package inspect
 
-// A HeapMap is what lies where in a heap. The target is not stopped while it is read: in a process that
-// runs on, a structure may change between two looks, and Damage may then name what is only on its way.
-// In a stopped process and in a core file each line of Damage is a fault.
+// A HeapMap is what lies where in a heap. The target is not stopped while it is read: where Consistent
+// is false, a structure changed between two looks, or the process stands still inside the allocator,
+// and Damage may name what is only on its way. Where it is true, each line of Damage is a fault.
 type HeapMap struct {
 	OSPage  uint64 // bytes of a page of the system
 	Granule uint64 // bytes of the grain of spans
@@ -13,11 +13,12 @@ type HeapMap struct {
 	PageMap  []Range // leaves of the map from addresses to slabs
 	Static   []Range // the library's own variables: heap, page map's root
 
-	Trackers []Tracker // by address
-	Slabs    []Slab    // by address
-	Medium   []Block   // objects that are a span each, by address, in use or cached
-	Large    []Block   // blocks of whole trackers, by address
-	Damage   []string  // a sentence for each structure that cannot be true
+	Trackers   []Tracker // by address
+	Slabs      []Slab    // by address
+	Medium     []Block   // objects that are a span each, by address, in use or cached
+	Large      []Block   // blocks of whole trackers, by address
+	Consistent bool      // nothing changed while it was read
+	Damage     []string  // a sentence for each structure that cannot be true
 }
 
 // A TrackerState is what a tracker is used for.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func mustMap(t *testing.T, target *Target) *HeapMap {
@@ -85,6 +86,44 @@ func TestTheMapAddsUpToTheFigures(t *testing.T) {
 	waitForState(t, h.pid(), "T")
 	target := mustOpen(t, h.pid())
 	mapAgrees(t, mustMap(t, target), mustSnapshot(t, target))
+}
+
+// Stopped wherever it happens to be, a storm's map has no damage unless it says that it may.
+func TestAStormThatIsStoppedIsConsistentOrSaysSo(t *testing.T) {
+	h := hold(t, "storm", "")
+	target := mustOpen(t, h.pid())
+	consistent := 0
+	for range 40 {
+		syscall.Kill(h.pid(), syscall.SIGSTOP)
+		waitForState(t, h.pid(), "T")
+		s := mustSnapshot(t, target)
+		m, err := target.HeapMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Consistent {
+			consistent++
+			if len(m.Damage) > 0 {
+				t.Errorf("damage in a healthy heap: %s", m.Damage)
+			}
+			var used uint64
+			for _, tracker := range m.Trackers {
+				used += uint64(tracker.Used) * m.Granule
+			}
+			if want, _ := s.Value("used_spans"); used != want {
+				t.Errorf("the map has %d bytes of spans, the figure is %d", used, want)
+			}
+		}
+		if s.Consistent != (s.Bound == 0) {
+			t.Errorf("consistent is %v with a bound of %d", s.Consistent, s.Bound)
+		}
+		syscall.Kill(h.pid(), syscall.SIGCONT)
+		time.Sleep(3 * time.Millisecond)
+	}
+	if consistent == 0 {
+		t.Error("no reading of 40 was consistent: a stopped process should be, mostly")
+	}
+	t.Logf("%d of 40 consistent", consistent)
 }
 
 func TestTheMapOfAStormIsBounded(t *testing.T) {

@@ -64,7 +64,8 @@ type layout struct {
 	version   int
 	library   string
 	constants map[string]int64
-	sources   map[uint64]string // of the values of options
+	sources   map[uint64]string           // of the values of options
+	words     map[string]map[int64]string // for values of options
 	cells     []cell
 	cellNames map[string]int
 	metrics   []metricRow
@@ -144,6 +145,7 @@ func decodeLayout(all []byte) (*layout, error) {
 		library:   d.text(u32(all[16:])),
 		constants: map[string]int64{},
 		sources:   map[uint64]string{},
+		words:     map[string]map[int64]string{},
 		cellNames: map[string]int{},
 	}
 	d.rows(tableConstants, 16, func(row []byte) {
@@ -180,6 +182,13 @@ func decodeLayout(all []byte) (*layout, error) {
 	for name, value := range l.constants {
 		if source, ok := strings.CutPrefix(name, "option_source."); ok {
 			l.sources[uint64(value)] = source
+		}
+		if text, ok := strings.CutPrefix(name, "option_word."); ok {
+			option, word, _ := strings.Cut(text, ".")
+			if l.words[option] == nil {
+				l.words[option] = map[int64]string{}
+			}
+			l.words[option][value] = word
 		}
 	}
 	if d.err == nil {

@@ -11,8 +11,8 @@ type Snapshot struct {
 	// Consistent says that nothing changed while the figures were read, so that they are those of one
 	// moment. Where it is false, Bound is by how many bytes sums of them may be off: the most that a
 	// figure moved between two readings, or what a thread that was stopped inside the allocator may
-	// hold. Objects in the hands of a thread on their way between layers always count as live: at
-	// most a batch of 62 objects a thread.
+	// hold. What a thread has in its hands on its way between layers always counts as live or used:
+	// at most 62 objects or one span a thread.
 	Consistent bool        `json:"consistent"`
 	Bound      uint64      `json:"bound_bytes"`
 	Metrics    []Metric    `json:"metrics"`
@@ -81,7 +81,8 @@ type Option struct {
 	Help      string `json:"help"`
 	AtRunTime bool   `json:"at_run_time"` // whether it can change while the program runs
 	Value     int64  `json:"value"`
-	Source    string `json:"source"` // where the value comes from: "default", "GRANARY_CONF", ...
+	Word      string `json:"word,omitempty"` // what the value is called, where it has a name
+	Source    string `json:"source"`         // where the value comes from: "default", "GRANARY_CONF", ...
 	Default   int64  `json:"default"`
 	Lowest    int64  `json:"lowest"`
 	Highest   int64  `json:"highest"`

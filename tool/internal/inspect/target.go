@@ -17,6 +17,9 @@ type Target struct {
 	Library string
 	// Version is the library's.
 	Version string
+	// Published says that the process may not be read, and that what it publishes (option stats_file)
+	// is read instead: figures of up to a second ago, no map of the heap, and no commands.
+	Published bool
 
 	memory memory
 	layout *layout
@@ -26,7 +29,13 @@ type Target struct {
 // Open prepares to read process pid. It fails with ErrNotGranary, ErrNoRights, ErrGone, ErrVersion or
 // ErrDamaged.
 func Open(pid int) (*Target, error) {
-	return openProcess(procfs.Live(), pid)
+	t, err := openProcess(procfs.Live(), pid)
+	if errors.Is(err, ErrNoRights) {
+		if published, publishedErr := openPublished(procfs.Live(), pid); publishedErr == nil {
+			return published, nil
+		}
+	}
+	return t, err
 }
 
 func openProcess(fs procfs.FS, pid int) (*Target, error) {

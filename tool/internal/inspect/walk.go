@@ -30,6 +30,9 @@ type walker struct {
 // HeapMap reads what lies where. It takes time and memory in proportion to the heap: about 3 MiB and
 // some milliseconds for each GiB.
 func (t *Target) HeapMap() (*HeapMap, error) {
+	if t.Published {
+		return nil, failure(ErrNoRights, "process %d publishes its figures but not its heap: run the command as root, or with the capability CAP_SYS_PTRACE", t.PID)
+	}
 	for _, name := range walkConstants {
 		if _, ok := t.layout.constants[name]; !ok {
 			return nil, failure(ErrVersion, "the library in the process does not tell %s: use the granary command that came with it", name)
@@ -48,6 +51,11 @@ func (t *Target) HeapMap() (*HeapMap, error) {
 	if err := w.walk(); err != nil {
 		return nil, t.explain(err)
 	}
+	after, err := c.again()
+	if err != nil {
+		return nil, err
+	}
+	w.h.Consistent = c.same(after) && c.inside() == 0
 	return w.h, nil
 }
 

@@ -1,0 +1,33 @@
+// The figures in a file, for readers that may not read the memory of this process: with option
+// stats_file, once a second, in /dev/shm/granary.PID. It is a core file of nothing but the memory
+// that the figures come from, so that the readers of processes and of core files read it, too.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace granary {
+
+class Publisher {
+ public:
+  static constexpr uint64_t kEveryMillis = 1000;
+
+  // On slow paths and from the helper, with no lock held.
+  void Poll(uint64_t now) noexcept {
+    if (now >= next_.load(std::memory_order_relaxed)) Publish(now);
+  }
+  void Publish(uint64_t now) noexcept;
+  // The process ends.
+  void Remove() noexcept;
+  // In the child of a fork, which has a file of its own.
+  void Forget() noexcept;
+
+ private:
+  std::atomic<bool> busy_{false};
+  std::atomic<uint64_t> next_{0};
+  void* head_ = nullptr;  // room for the head of the file
+  bool published_ = false;
+};
+
+}  // namespace granary

@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"granary/tool/internal/procfs"
+)
+
+func publishedPath(pid int) string { return "/dev/shm/granary." + itoa(pid) }
+
+func TestPublishedFiguresAreThoseOfTheProcess(t *testing.T) {
+	h := hold(t, "helper", never+",stats_file:true")
+	target, err := openPublished(procfs.Live(), h.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	t.Cleanup(func() { os.Remove(publishedPath(h.pid())) })
+	s := mustSnapshot(t, target)
+	for range 200 { // the first file is of the start, when there was no heap yet
+		if live, _ := s.Value("live"); live == h.said["live"] {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		s = mustSnapshot(t, target)
+	}
+	if live, _ := s.Value("live"); live != h.said["live"] {
+		t.Errorf("live is published as %d, the process says %d", live, h.said["live"])
+	}
+	if len(s.Metrics) != len(h.said) || len(s.Caches) == 0 || len(s.Options) == 0 {
+		t.Errorf("%d figures, %d caches and %d options are published", len(s.Metrics), len(s.Caches), len(s.Options))
+	}
+	if _, err := target.HeapMap(); !errors.Is(err, ErrNoRights) {
+		t.Errorf("the map of a published heap: %v", err)
+	}
+	if _, err := target.Request(context.Background(), Purge()); !errors.Is(err, ErrNoRights) {
+		t.Errorf("a command to a published heap: %v", err)
+	}
+}
+
+func TestTheHelperPublishesOnceASecond(t *testing.T) {
+	h := hold(t, "helper", "stats_file:true")
+	t.Cleanup(func() { os.Remove(publishedPath(h.pid())) })
+	begin, err := os.Stat(publishedPath(h.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		now, err := os.Stat(publishedPath(h.pid()))
+		if err == nil && now.ModTime().After(begin.ModTime()) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the file was not written again within ten seconds")
+}
+
+func TestTheFileGoesWithTheProcess(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library(t), "GRANARY_CONF=stats_file:true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	path := publishedPath(cmd.Process.Pid)
+	for range 400 {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	cmd.Wait()
+	if _, err := os.Stat(path); err == nil {
+		t.Errorf("%s is still there", path)
+	}
+}
+
+// A file that another user put there is not believed.
+func TestAFileOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of two users")
+	}
+	h := hold(t, "wait", quiet)
+	path := publishedPath(h.pid())
+	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(path) })
+	if err := os.Chown(path, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openPublished(procfs.Live(), h.pid()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a file of another user: %v", err)
+	}
+}
