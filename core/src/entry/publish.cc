@@ -16,9 +16,9 @@ constexpr size_t kHeadBytes = 16 * kKiB;
 constexpr size_t kFilePage = 4 * kKiB;  // holds the note
 constexpr size_t kMostPieces = (kHeadBytes - sizeof(Elf64_Ehdr)) / sizeof(Elf64_Phdr);
 
-struct Path {
+struct PublishedPath {
   char text[64] = {};
-  explicit Path(const char* suffix) {
+  explicit PublishedPath(const char* suffix) {
     Writer w(text, sizeof text - 1);
     w.Text("/dev/shm/granary.").Number(Linux::ProcessId()).Text(suffix);
   }
@@ -59,7 +59,7 @@ class CoreFile {
     header_->e_phoff = sizeof(Elf64_Ehdr);
     header_->e_phentsize = sizeof(Elf64_Phdr);
     header_->e_phnum = static_cast<Elf64_Half>(count_ - 1);
-    return Linux::ReplaceFile(Path("").text, Path(".new").text, pieces_, count_);
+    return Linux::ReplaceFile(PublishedPath("").text, PublishedPath(".new").text, pieces_, count_);
   }
 
  private:
@@ -90,7 +90,7 @@ void Publisher::Publish(uint64_t now) noexcept {
 }
 
 void Publisher::Remove() noexcept {
-  if (published_) Linux::RemoveFile(Path("").text);
+  if (published_) Linux::RemoveFile(PublishedPath("").text);
 }
 
 void Publisher::Forget() noexcept {

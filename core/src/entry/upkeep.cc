@@ -167,7 +167,8 @@ void Upkeep::PollWithoutHelper() noexcept {
 }
 
 void Upkeep::BeginWindow() noexcept {
-  if (windows_.fetch_add(1, std::memory_order_relaxed) == 0) RetainDescriptor();
+  // The first one begins with the process, and many do not live to see the second.
+  if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) RetainDescriptor();
 }
 
 Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
