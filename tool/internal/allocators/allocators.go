@@ -109,8 +109,8 @@ func (f Finder) peers(taken []Contender) []Contender {
 	return out
 }
 
-// Select gives the contenders that a list names, in its order: names of found ones, or
-// NAME=PATH[,VARIABLE=VALUE...]. An empty list selects all that are found.
+// Select gives the contenders that a list names, in its order: names of found ones,
+// NAME=PATH[,VARIABLE=VALUE...], or either with settings, NAME:SETTING=VALUE[+SETTING=VALUE...]. An empty list selects all that are found.
 func (f Finder) Select(list string) (selected []Contender, notes []string, err error) {
 	found, missing := f.Found()
 	if list == "" {
@@ -134,6 +134,12 @@ func pick(list string, found []Contender, missing []string) ([]Contender, error)
 	for item := range strings.SplitSeq(list, ",") {
 		name, value, assigned := strings.Cut(item, "=")
 		switch {
+		case assigned && strings.Contains(name, ":"):
+			c, err := withSettings(item, append(slices.Clone(found), out...), missing)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, c)
 		case assigned && isVariable(name) && len(out) > 0:
 			last := &out[len(out)-1]
 			last.Env = append(last.Env, item)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"granary/tool/internal/allocators"
@@ -21,6 +22,7 @@ type Options struct {
 	JSON       string
 	Out        string
 	Goal       string
+	Variants   bool
 	Lib        string
 }
 
@@ -48,7 +50,8 @@ func (l *list) Set(value string) error {
 func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, of a few minutes on two cores")
 	fs.IntVar(&o.Rounds, "rounds", 0, fmt.Sprintf("how often each allocator is measured (default %d, with --quick %d)", rounds.Full, rounds.Quick))
-	fs.Var(&o.Allocators, "allocators", "names separated by commas, or NAME=PATH[,VARIABLE=VALUE...] (default: all that are found)")
+	fs.Var(&o.Allocators, "allocators", "names separated by commas, NAME=PATH[,VARIABLE=VALUE...], or NAME:SETTING=VALUE[+SETTING=VALUE...] (default: all that are found)")
+	fs.BoolVar(&o.Variants, "variants", false, "also the settings that people use: "+strings.Join(allocators.Variants, ", "))
 	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
 	fs.StringVar(&o.Out, "out", "", "write results and report into this `folder`; rounds that it holds already are added to")
 	fs.StringVar(&o.Goal, "goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
@@ -76,7 +79,11 @@ func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) 
 		PeersDir:    env.Getenv("GRANARY_PEERS"),
 		FindOurs:    func() (string, error) { return preload.FindLibrary(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
 	}
-	return finder.Select(string(o.Allocators))
+	selected, notes, err := finder.Select(string(o.Allocators))
+	if err == nil && o.Variants {
+		selected = allocators.AddVariants(selected)
+	}
+	return selected, notes, err
 }
 
 // NewResults are empty results of a scenario that starts now.

@@ -16,7 +16,7 @@ func (v Verdict) Sentences() []string {
 	best := v.Standings[0]
 	out := []string{fmt.Sprintf("%s over %d rows: %s.", v.Goal.Title, v.Rows, best.Contender.Name)}
 	var same, worse, missing []string
-	var closest stat.Comparison
+	var equals []stat.Comparison
 	for _, s := range v.Standings[1:] {
 		switch {
 		case s.Missing > 0:
@@ -24,9 +24,7 @@ func (v Verdict) Sentences() []string {
 		case s.ToBest.Differs():
 			worse = append(worse, fmt.Sprintf("%s needs %s %s (%s)", s.Contender.Name, more(s.ToBest.Ratio), v.Goal.Word, span(s.ToBest.Interval)))
 		default:
-			if len(same) == 0 {
-				closest = s.ToBest
-			}
+			equals = append(equals, s.ToBest)
 			same = append(same, s.Contender.Name)
 		}
 	}
@@ -34,7 +32,7 @@ func (v Verdict) Sentences() []string {
 		out = append(out, strings.Join(worse, "; ")+".")
 	}
 	if len(same) > 0 {
-		out = append(out, fmt.Sprintf("No difference shown between %s and %s; %s.", best.Contender.Name, strings.Join(same, ", "), further(closest)))
+		out = append(out, fmt.Sprintf("No difference shown between %s and %s; %s.", best.Contender.Name, strings.Join(same, ", "), further(equals)))
 	}
 	if len(missing) > 0 {
 		out = append(out, "Not judged, as they did not finish: "+strings.Join(missing, ", ")+".")
@@ -59,18 +57,23 @@ func span(i stat.Interval) string {
 	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", stat.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
 }
 
-// further says how many more rounds would tell.
-func further(c stat.Comparison) string {
-	n, ok := c.RoundsToTell(effect)
-	switch {
-	case c.Rounds < 2:
-		return "one round cannot show any: run at least five"
-	case !ok:
-		return fmt.Sprintf("the rounds scatter too much for %g %% to be told on this machine", effect*100)
-	case n <= c.Rounds:
-		return fmt.Sprintf("the %d rounds would have shown %g %%", c.Rounds, effect*100)
+// further says how many more rounds would tell all of them apart.
+func further(all []stat.Comparison) string {
+	most, rounds := 0, 0
+	for _, c := range all {
+		n, ok := c.RoundsToTell(effect)
+		switch {
+		case c.Rounds < 2:
+			return "one round cannot show any: run at least five"
+		case !ok:
+			return fmt.Sprintf("the rounds scatter too much for %g %% to be told on this machine", effect*100)
+		}
+		most, rounds = max(most, n), c.Rounds
 	}
-	return fmt.Sprintf("%d more rounds would tell %g %%", n-c.Rounds, effect*100)
+	if most <= rounds {
+		return fmt.Sprintf("%d rounds would have shown %g %%", rounds, effect*100)
+	}
+	return fmt.Sprintf("%d more rounds would tell %g %%", most-rounds, effect*100)
 }
 
 // A Pair is the ratio of two contenders' costs for a goal.

@@ -130,7 +130,7 @@ func (f Figure) Inline() (string, error) {
 // lay puts the legend to the right of the plot, where it hides nothing.
 func (f Figure) lay(p *plot.Plot, legend plot.Legend, c draw.Canvas) {
 	room := legend.Rectangle(c).Size().X + 0.3*vg.Centimeter
-	p.Draw(draw.Crop(c, 0, -room, 0, 0))
+	p.Draw(draw.Crop(c, 0.25*vg.Centimeter, -room, 0, 0))
 	legend.Top, legend.Left = true, false
 	legend.Draw(draw.Crop(c, 0, 0, 0, -0.9*vg.Centimeter))
 }
@@ -157,6 +157,7 @@ func (f Figure) plot() (*plot.Plot, plot.Legend, error) {
 }
 
 func (f Figure) axes(p *plot.Plot) {
+	p.X.Tick.Marker, p.Y.Tick.Marker = even{}, even{}
 	if f.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticks{}
 	}
@@ -176,7 +177,7 @@ func (f Figure) axes(p *plot.Plot) {
 func (f Figure) room(p *plot.Plot) {
 	if f.Kind == Ratios {
 		p.Y.Min, p.Y.Max = -0.6, float64(len(f.Labels))-0.4
-		p.X.Min, p.X.Max = math.Min(p.X.Min, 0.97), math.Max(p.X.Max, 1.03)
+		p.X.Min, p.X.Max = math.Min(p.X.Min, 1)*0.96, math.Max(p.X.Max, 1)*1.04        // no dot on the edge
 		one, _ := plotter.NewLine(plotter.XYs{{X: 1, Y: p.Y.Min}, {X: 1, Y: p.Y.Max}}) // two points cannot fail
 		one.Color, one.Width = color.Gray{0x40}, vg.Points(0.7)
 		p.Add(one)

@@ -136,3 +136,20 @@ func TestTheAxisOfNines(t *testing.T) {
 		t.Errorf("%d ticks", n)
 	}
 }
+
+func TestTicksAreRoundAndEnough(t *testing.T) {
+	for _, c := range []struct{ low, high float64 }{{0, 2890}, {0, 1}, {0.02, 17.9}, {-3, 4}, {0, 1e9}, {99.5, 100.5}} {
+		ticks := (even{}).Ticks(c.low, c.high)
+		if len(ticks) < 4 || len(ticks) > 11 {
+			t.Errorf("%v: %d ticks", c, len(ticks))
+		}
+		for _, tick := range ticks {
+			if tick.Label == "" || tick.Value < c.low-1e-6 || tick.Value > c.high*1.000001 {
+				t.Errorf("%v: tick %+v", c, tick)
+			}
+		}
+	}
+	if got := number(1000); got != "1000" {
+		t.Errorf("1000 is written %s", got)
+	}
+}

@@ -74,7 +74,7 @@ func (ticks) Ticks(low, high float64) []plot.Tick {
 	steps := []float64{1, 2, 5}
 	switch span := math.Log10(high / low); {
 	case span < 0.35:
-		return plot.DefaultTicks{}.Ticks(low, high)
+		return even{}.Ticks(low, high)
 	case span < 0.9:
 		steps = []float64{1, 1.5, 2, 3, 4, 5, 7}
 	case span > 4:
@@ -84,9 +84,39 @@ func (ticks) Ticks(low, high float64) []plot.Tick {
 	for decade := math.Floor(math.Log10(low)); decade <= math.Log10(high); decade++ {
 		for _, step := range steps {
 			if value := step * math.Pow(10, decade); low <= value && value <= high {
-				out = append(out, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'g', 3, 64)})
+				out = append(out, plot.Tick{Value: value, Label: number(value)})
 			}
 		}
 	}
 	return out
+}
+
+// even are the ticks of a linear axis: four to nine round numbers.
+type even struct{}
+
+// Ticks are multiples of 1, 2 or 5 times a power of ten.
+func (even) Ticks(low, high float64) []plot.Tick {
+	if !(high > low) {
+		return nil
+	}
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/4)))
+	for _, factor := range []float64{5, 2} {
+		if (high-low)/(step*factor) >= 4 {
+			step *= factor
+			break
+		}
+	}
+	var out []plot.Tick
+	for i := math.Ceil(low/step - 1e-9); i*step <= high+step*1e-9; i++ {
+		out = append(out, plot.Tick{Value: i * step, Label: number(i * step)})
+	}
+	return out
+}
+
+// number is short, and without an exponent where people write none.
+func number(v float64) string {
+	if a := math.Abs(v); a >= 1e-4 && a < 1e7 {
+		return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }

@@ -132,9 +132,8 @@ func losingRows(r *bench.Results, lines []report.Line) []losing {
 				continue
 			}
 			best := line.Cells[reference]
-			unit := report.Unit(line.Row.Unit)
 			all = append(all, found{losing{
-				strings.TrimSuffix(line.Row.Phase+": "+line.Row.Metric+", "+unit, ", "), report.Number(c.Median, line.Row.Unit), report.Number(best.Median, line.Row.Unit),
+				line.Row.Phase + ": " + labelOf(line.Row), report.Number(c.Median, line.Row.Unit), report.Number(best.Median, line.Row.Unit),
 				r.Contenders[reference].Name, "×" + report.Number(c.Cost, ""),
 			}, c.Cost})
 		}
@@ -199,17 +198,21 @@ func phases(lines []report.Line) []phase {
 		if len(out) == 0 || out[len(out)-1].Name != line.Row.Phase {
 			out = append(out, phase{Name: line.Row.Phase})
 		}
-		label := line.Row.Metric
-		if unit := report.Unit(line.Row.Unit); unit != "" && unit != "count" && unit != "ratio" {
-			label += ", " + unit
-		}
-		shown := row{Label: label}
+		shown := row{Label: labelOf(line.Row)}
 		for _, c := range line.Cells {
 			shown.Cells = append(shown.Cells, cellOf(line, c))
 		}
 		out[len(out)-1].Rows = append(out[len(out)-1].Rows, shown)
 	}
 	return out
+}
+
+// labelOf is a row's metric with its unit.
+func labelOf(r bench.Row) string {
+	if unit := report.Unit(r.Unit); unit != "" && unit != "count" && unit != "ratio" {
+		return r.Metric + ", " + unit
+	}
+	return r.Metric
 }
 
 func cellOf(line report.Line, c report.Cell) cell {

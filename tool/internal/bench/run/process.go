@@ -103,6 +103,15 @@ func (p *Process) Died(name string) error {
 	return fmt.Errorf("%s %s; the end of its log says: %s", name, how, p.LogTail(5))
 }
 
+// Log is what the program has printed so far.
+func (p *Process) Log() (string, error) {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return "", fmt.Errorf("read its log: %w", err)
+	}
+	return string(data), nil
+}
+
 // Output is everything an ended process printed, and how it failed, if it did.
 func (p *Process) Output() (string, error) {
 	<-p.done

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,7 +67,29 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 	if err := s.process.WaitReady(ctx, s.spec.Name, s.readyLimit(), probe); err != nil {
 		return err
 	}
-	return s.verify(c)
+	if err := s.verify(c); err != nil {
+		return err
+	}
+	return s.settled(c)
+}
+
+// refusal is how allocators say on standard error that a setting is wrong.
+var refusal = regexp.MustCompile(`(?m)^(granary: .*(option|GRANARY_CONF|conf).*|<jemalloc>: .*(?i:invalid|conf).*|mimalloc: warning: .*)$`)
+
+// settled refuses a contender whose settings its allocator did not accept, as its column would be that of
+// the plain allocator.
+func (s *Server) settled(c allocators.Contender) error {
+	if !strings.Contains(c.Name, ":") {
+		return nil
+	}
+	log, err := s.process.Log()
+	if err != nil {
+		return err
+	}
+	if line := refusal.FindString(log); line != "" {
+		return fmt.Errorf("a setting of %s did not take effect: %s", c.Name, line)
+	}
+	return nil
 }
 
 func (s *Server) readyLimit() time.Duration {

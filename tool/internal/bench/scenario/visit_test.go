@@ -95,6 +95,23 @@ func TestAnAllocatorWithoutEffectIsAnError(t *testing.T) {
 	}
 }
 
+func TestASettingThatTheAllocatorRefusesIsAnError(t *testing.T) {
+	talker := filepath.Join(t.TempDir(), "talker.sh")
+	if err := os.WriteFile(talker, []byte("#!/bin/sh\necho \"granary: there is no option 'fast'; did you mean 'cache'?\" >&2\nexec sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec := ServerSpec{Name: "talker", Path: talker}
+	c := glibc(t)
+	c.Name = "granary:fast=1"
+	if _, err := visit(t, serve(spec), c); err == nil || !strings.Contains(err.Error(), "a setting of granary:fast=1 did not take effect: granary: there is no option 'fast'") {
+		t.Errorf("err = %v", err)
+	}
+	c.Name = "plain"
+	if _, err := visit(t, serve(spec), c); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestADeadServerIsQuotedAndFinishedPhasesStay(t *testing.T) {
 	kill := Phase{Name: "load", Do: func(ctx context.Context, v *Visit) error {
 		v.Server.process.Stop(time.Second)

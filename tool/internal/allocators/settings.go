@@ -1,0 +1,84 @@
+package allocators
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A dialect is how an allocator reads its settings. With a variable, all settings stand in it, as
+// name, pair, value, separated by list; with a prefix, each is a variable of its own.
+type dialect struct {
+	name     string // contenders whose name holds it speak the dialect
+	variable string
+	pair     string
+	list     string
+	prefix   string
+}
+
+var dialects = []dialect{
+	{name: Ours, variable: "GRANARY_CONF", pair: ":", list: ","},
+	{name: "jemalloc", variable: "MALLOC_CONF", pair: ":", list: ","},
+	{name: "mimalloc", prefix: "MIMALLOC_"},
+	{name: "tcmalloc", prefix: "TCMALLOC_"},
+	{name: "glibc", variable: "GLIBC_TUNABLES", pair: "=", list: ":", prefix: "glibc.malloc."},
+}
+
+// Variants are settings that people run allocators with, as contenders beside the plain ones.
+var Variants = []string{"glibc:MALLOC_ARENA_MAX=2", "jemalloc:background_thread=true", "new-jemalloc:background_thread=true", "granary:dirty_decay_ms=100"}
+
+// withSettings is a contender with settings, NAME:SETTING=VALUE[+SETTING=VALUE...]. A setting in capital
+// letters is a variable of the environment; others are written as the allocator reads its own.
+func withSettings(item string, known []Contender, missing []string) (Contender, error) {
+	name, settings, _ := strings.Cut(item, ":")
+	base, err := named(name, known, missing)
+	if err != nil {
+		return base, err
+	}
+	c := base
+	c.Name, c.Env = item, slices.Clone(base.Env)
+	for setting := range strings.SplitSeq(settings, "+") {
+		key, value, ok := strings.Cut(setting, "=")
+		if !ok || key == "" || value == "" {
+			return c, fmt.Errorf("%q is no setting; write %s:SETTING=VALUE", setting, name)
+		}
+		if c.Env, err = set(c.Env, name, key, value); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// set adds a setting to an environment.
+func set(env []string, allocator, key, value string) ([]string, error) {
+	if isVariable(key) {
+		return append(env, key+"="+value), nil
+	}
+	i := slices.IndexFunc(dialects, func(d dialect) bool { return strings.Contains(allocator, d.name) })
+	if i < 0 {
+		return nil, fmt.Errorf("it is not known how %s reads the setting %s; give a variable in capital letters", allocator, key)
+	}
+	d := dialects[i]
+	if d.variable == "" {
+		return append(env, d.prefix+strings.ToUpper(key)+"="+value), nil
+	}
+	text := d.prefix + key + d.pair + value
+	for j, entry := range env {
+		if old, ok := strings.CutPrefix(entry, d.variable+"="); ok {
+			env[j] = d.variable + "=" + old + d.list + text
+			return env, nil
+		}
+	}
+	return append(env, d.variable+"="+text), nil
+}
+
+// AddVariants appends to a selection the Variants whose allocator is in it.
+func AddVariants(selected []Contender) []Contender {
+	out := slices.Clone(selected)
+	for _, item := range Variants {
+		if c, err := withSettings(item, selected, nil); err == nil { // else its allocator is not there
+			out = append(out, c)
+		}
+	}
+	return out
+}
