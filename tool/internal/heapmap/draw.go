@@ -133,8 +133,8 @@ func colorOf(c Cell) color.NRGBA {
 		return colors[c.Kind]
 	}
 	full := colors[Slab]
-	mix := func(to uint8) uint8 { return uint8(0xd8 + c.Fill*(float64(to)-0xd8)) }
-	return color.NRGBA{mix(full.R), mix(full.G), mix(full.B), 0xff}
+	mix := func(from, to uint8) uint8 { return uint8(float64(from) + c.Fill*(float64(to)-float64(from))) }
+	return color.NRGBA{mix(0xcf, full.R), mix(0xe3, full.G), mix(0xf2, full.B), 0xff}
 }
 
 func (d drawing) legend(p Picture, y vg.Length) vg.Length {
@@ -155,8 +155,8 @@ func (d drawing) legend(p Picture, y vg.Length) vg.Length {
 			d.rect(x, y-textSize, textSize, textSize, colors[kind])
 			x += textSize
 		}
-		x += 4 + d.text(x+4, y, textSize, label) + margin
-		if x > pageWidth-250 {
+		x += 4 + d.text(x+4, y, textSize, label)*6/5 + margin // another font may be wider
+		if x > pageWidth-300 {
 			x, y = margin, y+line
 		}
 	}
@@ -237,10 +237,10 @@ func (p Picture) bars(d drawing, y vg.Length) {
 	for _, c := range classes {
 		most = max(most, c.Bytes)
 	}
-	d.text(margin, y, textSize, "Slabs by object size: live, cached, free, and (grey) pages that hold nothing")
+	d.text(margin, y, textSize, "Slabs by object size in bytes: live, cached, free, and (grey) pages that hold nothing")
 	for _, c := range classes {
 		y += barRow
-		d.text(margin, y, textSize, c.label()+" bytes")
+		d.text(margin, y, textSize, c.label())
 		x := vg.Length(margin + labels)
 		scale := vg.Length(pageWidth-3*margin-labels-80) / vg.Length(most)
 		for _, part := range []struct {

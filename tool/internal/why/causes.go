@@ -17,7 +17,7 @@ type Cause struct {
 	Key   string `json:"key"`
 	Bytes uint64 `json:"bytes"`
 	What  string `json:"what"`
-	Do    string `json:"do"`
+	Do    string `json:"do,omitempty"`
 }
 
 // A reason explains a step: what it is in this process, and what helps.
@@ -95,7 +95,11 @@ func causes(w Waterfall, h *Heap, regions []footprint.Region) []Cause {
 			bytes = uint64(max(0, s.Bytes+w.Bytes("untouched")))
 		}
 		y := why{w, h, regions, bytes}
-		out = append(out, Cause{Key: s.Key, Bytes: bytes, What: r.what(y), Do: strings.ReplaceAll(r.do(y), "PID", pid)})
+		c := Cause{Key: s.Key, Bytes: bytes, What: r.what(y), Do: strings.ReplaceAll(r.do(y), "PID", pid)}
+		if w.PID == 0 {
+			c.Do = "" // a process that has died cannot be helped
+		}
+		out = append(out, c)
 	}
 	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return out[:min(most, len(out))]

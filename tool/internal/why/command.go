@@ -9,19 +9,22 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/subject"
 
 	"github.com/spf13/pflag"
 )
 
 // Row is the command `granary why`.
 var Row = cli.Command{
-	Name: "why", Usage: "PID [options]", Takes: cli.PIDs,
+	Name: "why", Usage: "PID|CORE [options]", Takes: cli.PIDs,
 	Summary: "explain the resident memory of a process: where it is, why, and what to do",
 	About: `A waterfall from the bytes the program holds to the RSS that the kernel reports, which adds up: every
 page in memory is counted once. Below it the three largest causes in words. Of a process under another
-allocator it says what the kernel knows. The process must be yours, or you root; nothing runs in it.`,
+allocator it says what the kernel knows. Of a core file, which does not tell what was in memory, it
+shows Granary's own account. The process must be yours, or you root; nothing runs in it.`,
 	Examples: []cli.Example{
 		{Line: "why 812", Does: "the waterfall and the causes"},
+		{Line: "why core.812", Does: "what the heap of a process that has died held"},
 		{Line: "why 812 --json | jq .causes", Does: "for a script"},
 	},
 	Setup: setup,
@@ -29,12 +32,8 @@ allocator it says what the kernel knows. The process must be yours, or you root;
 
 func setup(fs *pflag.FlagSet) cli.Action {
 	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
-	return cli.Arguments(1, 1, "the PID of a process", func(_ context.Context, env cli.Env, args []string) error {
-		pid, err := cli.PID(args[0])
-		if err != nil {
-			return err
-		}
-		w, err := Explain(procfs.Live(), pid)
+	return cli.Arguments(1, 1, subject.Usage, func(_ context.Context, env cli.Env, args []string) error {
+		w, err := read(args[0])
 		if err != nil {
 			return err
 		}
@@ -44,6 +43,17 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		w.write(env.Stdout)
 		return nil
 	})
+}
+
+func read(arg string) (Waterfall, error) {
+	if subject.IsCore(arg) {
+		return explainCore(arg)
+	}
+	pid, err := cli.PID(arg)
+	if err != nil {
+		return Waterfall{}, err
+	}
+	return Explain(procfs.Live(), pid)
 }
 
 // barWidth is how many columns RSS takes.
@@ -71,12 +81,19 @@ func (w Waterfall) write(out io.Writer) {
 		t.Rows = append(t.Rows, []string{name, size, present.Percent(float64(s.Bytes), float64(w.RSS)), w.bar(from, to), s.Note})
 	}
 	t.WriteBody(out, 0)
-	fmt.Fprintf(out, "\nThe kernel reports %s, %s; the sum is off by %.2f %%.\n", present.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
+	if w.PID == 0 {
+		fmt.Fprintln(out, "\nA core file does not tell which pages were in memory: this is Granary's own account.")
+	} else {
+		fmt.Fprintf(out, "\nThe kernel reports %s, %s; the sum is off by %.2f %%.\n", present.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
+	}
 	if len(w.Causes) > 0 {
 		fmt.Fprint(out, "\nThe largest causes:\n")
 	}
 	for i, c := range w.Causes {
-		fmt.Fprintf(out, "%d. %s (%s): %s.\n   -> %s.\n", i+1, titles[c.Key], present.Bytes(c.Bytes), c.What, c.Do)
+		fmt.Fprintf(out, "%d. %s (%s): %s.\n", i+1, titles[c.Key], present.Bytes(c.Bytes), c.What)
+		if c.Do != "" {
+			fmt.Fprintf(out, "   -> %s.\n", c.Do)
+		}
 	}
 }
 

@@ -213,3 +213,31 @@ func TestProcessesUnderOtherAllocators(t *testing.T) {
 		})
 	}
 }
+
+func TestACoreFile(t *testing.T) {
+	gcore, err := exec.LookPath("gcore")
+	if err != nil {
+		t.Skip("there is no gcore")
+	}
+	pid, said := program(t, library(t), "fragments", "20000")
+	prefix := filepath.Join(t.TempDir(), "core")
+	if out, err := exec.Command(gcore, "-o", prefix, fmt.Sprint(pid)).CombinedOutput(); err != nil {
+		t.Skipf("no core: %v\n%s", err, out)
+	}
+	var live int64
+	if _, err := fmt.Sscan(said, &live); err != nil {
+		t.Fatal(err)
+	}
+	w, err := read(fmt.Sprintf("%s.%d", prefix, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Bytes("live"); math.Abs(float64(got-live)) > 0.01*float64(live) || w.RSS < uint64(live) || len(w.Causes) == 0 {
+		t.Errorf("live %d, the program says %d: %+v", got, live, w)
+	}
+	for _, name := range []string{"/dev/null", "/nowhere"} {
+		if _, err := read(name); err == nil {
+			t.Errorf("%s was explained", name)
+		}
+	}
+}

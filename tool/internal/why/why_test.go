@@ -164,3 +164,15 @@ func TestOtherAllocators(t *testing.T) {
 		golden.Check(t, "testdata/"+name+".golden", out.Bytes())
 	}
 }
+
+func TestACoreIsExplainedByGranarysOwnAccount(t *testing.T) {
+	s := snapshot()
+	s.Metrics = append(s.Metrics, inspect.Metric{Name: "metadata_used", Unit: "bytes", Value: 9000})
+	w, err := ForCore("core file core.812, Granary 0.1.0", s, example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w.write(&out)
+	golden.Check(t, "testdata/core.golden", out.Bytes())
+}
