@@ -60,6 +60,16 @@ install(FILES ${packages}/libtcmalloc.pc DESTINATION ${names}/lib/pkgconfig
   RENAME libtcmalloc_minimal.pc)
 install(PROGRAMS ${packages}/jemalloc-config DESTINATION ${names}/bin)
 install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/granary DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Manual pages and completion come from the command itself.
+install(CODE "
+  set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+  execute_process(COMMAND ${CMAKE_BINARY_DIR}/bin/granary man \"\${share}/man/man1\" COMMAND_ERROR_IS_FATAL ANY)
+  foreach(file bash-completion/completions/granary zsh/site-functions/_granary fish/vendor_completions.d/granary.fish)
+    string(REGEX MATCH \"^[a-z]+\" shell \${file})
+    get_filename_component(folder \${share}/\${file} DIRECTORY)
+    file(MAKE_DIRECTORY \${folder})
+    execute_process(COMMAND ${CMAKE_BINARY_DIR}/bin/granary completion \${shell} OUTPUT_FILE \${share}/\${file} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/reference/*.md from the tables in the code; with --check, says which are out of date."""
+"""Writes docs/reference/*.md and the Grafana dashboard from the tables in the code; with --check, says which are out of date."""
 
 import pathlib
 import re
@@ -352,7 +352,10 @@ def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit("usage: scripts/gen_reference.py [--check]")
     try:
+        import gen_dashboard  # here, as it imports this module
+
         pages = {REFERENCE / name: page() for name, page in PAGES.items()}
+        pages[gen_dashboard.TARGET] = gen_dashboard.text()
     except BadTable as error:
         sys.exit(f"gen_reference: {error}")
     if not sys.argv[1:]:

@@ -50,7 +50,6 @@ step build cmake --build build --target core/test/all -j "$jobs"
 step layers scripts/check_layers.py
 step documents scripts/check_doc_paths.py
 step reference scripts/gen_reference.py --check
-step dashboard scripts/gen_dashboard.py --check
 step vet scripts/go.sh vet ./...
 step go scripts/go.sh test ./...
 step asan run_sanitizer asan

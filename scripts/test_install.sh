@@ -16,8 +16,9 @@ fi
 DESTDIR=$work/staged cmake --install "$build" --prefix /opt/granary >/dev/null
 prefix=$work/staged/opt/granary
 for file in lib/libgranary.so lib/libgranary.a lib/granary.o include/granary/granary.h bin/granary \
-  share/doc/granary/LICENSE; do
-  [ -e "$prefix/$file" ] || {
+  share/doc/granary/LICENSE share/man/man1/granary-why.1 share/bash-completion/completions/granary \
+  share/zsh/site-functions/_granary share/fish/vendor_completions.d/granary.fish; do
+  [ -s "$prefix/$file" ] || {
     echo "test_install.sh: $file was not installed" >&2
     exit 1
   }

@@ -21,6 +21,7 @@ var layers = []struct{ name, what string }{
 	{"depot", "between the caches"},
 	{"central", "slabs"},
 	{"pages", "the page heap"},
+	{"limits", "what bounds the heap"},
 	{"os", "the system"},
 }
 
