@@ -4,10 +4,11 @@ DESTDIR ?=
 JOBS ?= $(shell nproc)
 FUZZ_RUNS ?= 200000
 SOAK_SECONDS ?= 3600
+OUT ?= build/results
 VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := all
-.PHONY: all ship tool demo test bench lint install musl arm64 fuzz soak clean help
+.PHONY: all ship tool demo test bench bench-full lint install musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -34,6 +35,11 @@ bench: all ## run the benchmark programs under every allocator found (ARGS= for 
 	@scripts/need.sh demo
 	cmake --build build --target bench/all -j $(JOBS)
 	build/bin/granary bench micro $(ARGS)
+
+bench-full: all ## run every scenario under every allocator, hours: OUT=folder, ARGS= for more flags
+	@scripts/need.sh build demo test bench
+	cmake --build build --target bench/all -j $(JOBS)
+	build/bin/granary bench all --resume --out $(OUT) $(ARGS)
 
 lint: ## check format, layers, scripts and documents without running anything
 	@scripts/need.sh build test lint

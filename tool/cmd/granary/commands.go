@@ -58,7 +58,7 @@ func commands() []cli.Command {
 	rows = append(rows,
 		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
 	)
-	for _, row := range archive.Commands {
+	for _, row := range append([]cli.Command{services.AllCommand}, archive.Commands...) {
 		row.Group = groupBench
 		rows = append(rows, row)
 	}

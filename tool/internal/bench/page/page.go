@@ -28,7 +28,7 @@ type content struct {
 	Results    *bench.Results
 	When       string
 	Machine    string
-	Losing     []losing
+	Losing     []Loss
 	Verdicts   []verdict
 	Phases     []phase
 	Groups     []group
@@ -37,8 +37,11 @@ type content struct {
 	Confidence string
 }
 
-// losing is a row in which a peer is ahead of Granary.
-type losing struct{ Row, Ours, Best, Who, By string }
+// A Loss is a row in which a peer is ahead of Granary.
+type Loss struct {
+	Row, Ours, Best, Who, By string
+	Cost                     float64
+}
 
 type verdict struct {
 	Title     string
@@ -84,7 +87,7 @@ func Write(out io.Writer, r *bench.Results, goal advice.Goal) error {
 		Legend: report.Legend(report.BestOfAll), Confidence: fmt.Sprintf("%g %%", stat.Confidence*100),
 	}
 	lines := report.Compare(r, report.BestOfAll)
-	c.Losing = losingRows(r, report.Compare(r, report.BestPeer))
+	c.Losing = Losing(r)
 	c.Verdicts = verdicts(r, goal)
 	c.Phases = phases(lines)
 	for _, run := range r.Runs {
@@ -118,31 +121,22 @@ func machine(m bench.Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-// losingRows are the rows in which a difference to a better peer is shown, the worst first.
-func losingRows(r *bench.Results, lines []report.Line) []losing {
-	type found struct {
-		losing
-		cost float64
-	}
-	var all []found
-	for _, line := range lines {
+// Losing are the rows in which a difference to a better peer is shown, the worst first.
+func Losing(r *bench.Results) []Loss {
+	var out []Loss
+	for _, line := range report.Compare(r, report.BestPeer) {
 		reference := slices.IndexFunc(line.Cells, func(c report.Cell) bool { return c.Reference })
 		for i, c := range line.Cells {
 			if reference < 0 || r.Contenders[i].Name != "granary" || c.Rounds == 0 || c.Cost <= 1 || !c.Comparison.Differs() {
 				continue
 			}
-			best := line.Cells[reference]
-			all = append(all, found{losing{
-				line.Row.Phase + ": " + labelOf(line.Row), report.Number(c.Median, line.Row.Unit), report.Number(best.Median, line.Row.Unit),
-				r.Contenders[reference].Name, "×" + report.Number(c.Cost, ""),
-			}, c.Cost})
+			out = append(out, Loss{
+				line.Row.Phase + ": " + labelOf(line.Row), report.Number(c.Median, line.Row.Unit),
+				report.Number(line.Cells[reference].Median, line.Row.Unit), r.Contenders[reference].Name, "×" + report.Number(c.Cost, ""), c.Cost,
+			})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return int(math.Copysign(1, b.cost-a.cost)) })
-	var out []losing
-	for _, f := range all {
-		out = append(out, f.losing)
-	}
+	slices.SortStableFunc(out, func(a, b Loss) int { return int(math.Copysign(1, b.Cost-a.Cost)) })
 	return out
 }
 
