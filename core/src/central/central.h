@@ -77,12 +77,19 @@ class Central {
   Mutex<System>& mutex(SizeClass c) {
     return IsSmall(c) ? small_[c].mutex : medium_[c - kNumSmall].mutex;
   }
+  // In the child of a fork: what other threads had set aside stays so.
+  void ForgetHidden() noexcept {
+    for (Small& small : small_) {
+      if (small.hides) small.hides = false;  // written only where it must be: pages are shared
+    }
+  }
   void Verify() noexcept;
 
  private:
   friend struct Layout;
   struct alignas(kCacheLine) Small {
     Mutex<System> mutex;
+    bool hides = false;  // objects are set aside while their pages go back
     Bin bin;
   };
   static_assert(sizeof(Small) <= 192, "few pages of these are touched by a small process");
@@ -94,6 +101,7 @@ class Central {
   size_t FetchMedium(SizeClass c, void** to, size_t n) noexcept;
   void ReturnMedium(SizeClass c, void* p) noexcept;
   size_t ReturnSmall(SizeClass c, void* const* from, size_t n, Slab** empty) noexcept;
+  bool AwaitHidden(SizeClass c) noexcept;
   Slab* NewSlab(SizeClass c) noexcept;
   void Retire(Slab* s) noexcept;
   uint64_t CleanPages(uint64_t dirty_granules) const noexcept;

@@ -14,12 +14,24 @@ size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept 
     if (s == nullptr) {
       if (got > 0) break;  // do not open a slab to round off a batch
       s = NewSlab(c);
+      if (s == nullptr && AwaitHidden(c)) continue;
       if (s == nullptr) break;
       small_[c].bin.Add(s, page_shift_);
     }
     got += small_[c].bin.Take(s, to + got, n - got, page_shift_);
   }
   return got;
+}
+
+// Called with the lock when memory is refused: lets objects that are set aside for a moment come
+// back, if there are some.
+template <Os System, class Pages>
+bool Central<System, Pages>::AwaitHidden(SizeClass c) noexcept {
+  if (!small_[c].hides) return false;
+  mutex(c).Unlock();
+  Pause();
+  mutex(c).Lock();
+  return true;
 }
 
 template <Os System, class Pages>
@@ -213,6 +225,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) 
   if (s->idle != 0) bin.InspectAgain(s);
   if (go == 0) return 0;
   bin.Hide(s, go, page_shift_);
+  small_[c].hides = true;
   mutex(c).Unlock();
   const uint64_t pages[1] = {go};
   uint64_t gone = 0;
@@ -225,6 +238,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) 
   }
   mutex(c).Lock();
   bin.Cleaned(s, gone, page_shift_);
+  small_[c].hides = false;
   bin.Unhide(s, go, page_shift_);
   const size_t bytes = static_cast<size_t>(std::popcount(gone)) << page_shift_;
   released_.fetch_add(bytes, std::memory_order_relaxed);

@@ -283,6 +283,8 @@ void Heap::AfterFork(bool child) noexcept {
   if (child) {
     ForEachMutex([](Mutex<Linux>& m) { m.Reset(); });
     front_.ResetLocks();
+    central_.ForgetHidden();
+    pages_.ForgetBusy();
     threads.ForgetOthers([](size_t index) { heap.front_.Forget(index, false); });
   } else {
     ForEachMutex([](Mutex<Linux>& m) { m.Unlock(); });

@@ -35,9 +35,11 @@ bool PageHeap<System>::PrepareAhead() noexcept {
   Locked hold(mutex_);
   Tracker* const t = TakeUntouched();
   if (t == nullptr) return false;
+  ++busy_;
   mutex_.Unlock();
   const bool populated = System::Populate(t->base, kTrackerBytes);
   mutex_.Lock();
+  --busy_;
   if (populated) {
     t->MarkDirty(0, Tracker::kGranules);
     t->prepared = true;

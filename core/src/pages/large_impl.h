@@ -83,6 +83,7 @@ void PageHeap<System>::PlanMoves(Tracker* head, Moves* moves) noexcept {
     from->state = State::kLargeBody;
     NoteTaken(from, false);
     Account(Tracker::kGranules, from->UseDirty(0, Tracker::kGranules));
+    ++busy_;
   }
 }
 
@@ -91,6 +92,7 @@ template <Os System>
 bool PageHeap<System>::MovePagesIn(Tracker* from, Tracker* to) noexcept {
   const bool moved = System::MovePages(from->base, kTrackerBytes, to->base);
   Locked hold(mutex_);
+  --busy_;
   if (moved) {
     moved_trackers_ += to->moved_in ? 0 : 1;
     to->moved_in = true;
@@ -110,9 +112,10 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
   const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
   const Fill fill = untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;
   Tracker* head = TakeTrackers(count, alignment, fill);
-  if (head == nullptr && reserve > bytes) {
+  if (head == nullptr) {
     count = DivideUp(bytes, kTrackerBytes);
-    head = TakeTrackers(count, alignment, fill);
+    do head = TakeTrackers(count, alignment, fill);
+    while (head == nullptr && AwaitBusy());
   }
   if (head == nullptr) return {};
   for (size_t i = 0; i < count; ++i) {

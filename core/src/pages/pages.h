@@ -124,6 +124,8 @@ class PageHeap {
   size_t OsPage() const noexcept { return page_; }
   void Init() noexcept { page_ = System::PageSize(); }
   Mutex<System>& mutex() { return mutex_; }
+  // In the child of a fork: what other threads had under way is lost.
+  void ForgetBusy() noexcept { busy_ = 0; }
   void Verify() noexcept;
 
  private:
@@ -154,7 +156,17 @@ class PageHeap {
   }
   void NoteTaken(Tracker* t, bool for_spans) noexcept;
   Tracker* TakeUntouched() noexcept;
+  // Called with the lock when memory is refused: whether some free memory is only out for a moment,
+  // on its way through the system; if so, lets it come back. Then it is worth another try.
+  bool AwaitBusy() noexcept {
+    if (busy_ == 0) return false;
+    mutex_.Unlock();
+    Pause();
+    mutex_.Lock();
+    return true;
+  }
   SpanLists& SpansLike(const Tracker* t) { return spans_[t->huge_allowed ? 1 : 0]; }
+  Tracker* TrackerFor(size_t granules, Fill fill) noexcept;
   Tracker* FindSpan(size_t granules, Fill fill) noexcept;
   Tracker* TakeFree(size_t count, size_t alignment, Fill fill) noexcept;
   Tracker* TakeTrackers(size_t count, size_t alignment, Fill fill) noexcept;
@@ -204,6 +216,7 @@ class PageHeap {
   std::atomic<uint32_t> fresh_{0};
   std::atomic<Huge> huge_{Huge::kLargeHeaps};
   std::atomic<size_t> most_{~size_t{0}};  // granules in use
+  size_t busy_ = 0;                       // trackers that are free but for a system call under way
   size_t moved_trackers_ = 0;
 };
 

@@ -5,19 +5,29 @@
 
 namespace granary {
 
+// A tracker with so many free granules in a row, out of its list; nullptr if the system refuses.
+template <Os System>
+Tracker* PageHeap<System>::TrackerFor(size_t granules, Fill fill) noexcept {
+  do {
+    if (Tracker* const t = FindSpan(granules, fill); t != nullptr) {
+      SpansLike(t).Remove(t);
+      return t;
+    }
+    if (Tracker* const t = TakeTrackers(1, kTrackerBytes, fill); t != nullptr) {
+      t->state = State::kSpans;
+      NoteTaken(t, true);
+      return t;
+    }
+  } while (AwaitBusy());
+  return nullptr;
+}
+
 template <Os System>
 Memory PageHeap<System>::AllocateSpan(size_t granules, Fill fill) noexcept {
   Locked hold(mutex_);
   if (Exceeds(granules)) return {};
-  Tracker* t = FindSpan(granules, fill);
-  if (t != nullptr) {
-    SpansLike(t).Remove(t);
-  } else {
-    t = TakeTrackers(1, kTrackerBytes, fill);
-    if (t == nullptr) return {};
-    t->state = State::kSpans;
-    NoteTaken(t, true);
-  }
+  Tracker* const t = TrackerFor(granules, fill);
+  if (t == nullptr) return {};
   const BitRun run = t->BestFit(granules);
   Memory memory{t->Address(run.first)};
   for (size_t i = 0; i < granules && i < 64; ++i) {

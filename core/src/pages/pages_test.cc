@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+#include <vector>
+
 #include "base/fake_die.h"
 #include "pages/fake_pages.h"
 
@@ -206,6 +210,25 @@ TEST(PageHeap, PagesThatTheSystemWillNotMoveStay) {
   EXPECT_EQ(pages.heap.dirty_bytes(), 2 * kTrackerBytes);
   EXPECT_EQ(*holes.blocks[0], 7);
   pages.heap.Verify();
+}
+
+// The only free memory is on its way through a release when another thread asks for it.
+TEST(PageHeap, MemoryThatIsOutForAMomentIsWaitedFor) {
+  FakePages pages;
+  std::vector<void*> spans{pages.heap.AllocateSpan(Tracker::kGranules).p};
+  FakeOs::RefuseMap(0, kNever);
+  for (Memory m; (m = pages.heap.AllocateSpan(Tracker::kGranules)).p != nullptr;)
+    spans.push_back(m.p);
+  pages.heap.FreeSpan(spans.back(), Tracker::kGranules, ~uint64_t{0});
+  void* got = nullptr;
+  std::thread other;
+  FakeOs::DuringRelease([&] {
+    other = std::thread([&] { got = pages.heap.AllocateSpan(Tracker::kGranules).p; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  EXPECT_GT(pages.heap.Release(kTrackerBytes), 0u);
+  other.join();
+  EXPECT_EQ(got, spans.back());
 }
 
 TEST(PageHeap, KnowsWhatLiesWhere) {

@@ -35,10 +35,12 @@ size_t PageHeap<System>::Release(size_t bytes) noexcept {
 
 template <Os System>
 void PageHeap<System>::ReleaseUnlocked(char* p, size_t bytes) noexcept {
+  ++busy_;
   mutex_.Unlock();
   // What the system refuses (locked pages) stays resident; it is zeroed so that "clean" is true.
   if (!System::Release(p, bytes)) __builtin_memset(p, 0, bytes);
   mutex_.Lock();
+  --busy_;
   released_.fetch_add(bytes / kGranule, std::memory_order_relaxed);
 }
 
