@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +33,7 @@ func snapshot() *inspect.Snapshot {
 		Metrics: []inspect.Metric{
 			{Name: "allocations", Kind: "counter", Unit: "count", Help: "allocations so far", Value: 123456},
 			{Name: "live", Kind: "gauge", Unit: "bytes", Help: "bytes of all objects the program holds", Value: 1 << 30},
+			{Name: "ceiling", Kind: "gauge", Unit: "bytes", Help: "bytes above which unused memory goes back at once", Value: math.MaxUint64},
 			{Name: "release_time", Kind: "counter", Unit: "nanoseconds", Help: "time these calls took", Value: 2_500_000_000},
 		},
 		Classes: []inspect.Class{{Size: 48, Small: true, Allocations: 10, Frees: 4, Live: 6, Slabs: 1, SlabBytes: 65536, CleanBytes: 61440}},
@@ -97,7 +100,7 @@ func TestOneThatDiesCostsOnlyItself(t *testing.T) {
 	}, time.Now)
 	for round := 1; round <= 2; round++ {
 		got := text(t, c)
-		for want, times := range map[string]int{`pid="7"`: 10, `pid="9"`: 10, `pid="8"`: 0, `pid="10"`: 0, "granary_exporter_processes 2\n": 1} {
+		for want, times := range map[string]int{`pid="7"`: 11, `pid="9"`: 11, `pid="8"`: 0, `pid="10"`: 0, "granary_exporter_processes 2\n": 1} {
 			if n := strings.Count(got, want); n != times {
 				t.Errorf("%q stands there %d times, want %d:\n%s", want, n, times, got)
 			}
@@ -214,4 +217,37 @@ func TestWrongCommandLines(t *testing.T) {
 			t.Errorf("%s: code %d, said %q", args, code, errs.String())
 		}
 	}
+}
+
+// Processes come and go while they are read; those that stay are complete in every scrape.
+func TestAStormOfProcessesLosesNothing(t *testing.T) {
+	stays := granary(t)
+	library, err := filepath.Abs("../../../build/lib/libgranary.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var storm sync.WaitGroup
+	for range 4 {
+		storm.Go(func() {
+			for ctx.Err() == nil {
+				cmd := exec.Command("sleep", "0.01")
+				cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
+				if err := cmd.Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	c := New(Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}, procfs.Live(), Snapshot, time.Now)
+	for range 30 {
+		got := text(t, c)
+		if !strings.Contains(got, `granary_live_bytes{command="sleep",pid="`+strconv.Itoa(stays)+`"}`) {
+			t.Errorf("the process that stays is missing in:\n%s", got)
+			break
+		}
+	}
+	cancel()
+	storm.Wait()
 }

@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"math"
+
 	"granary/tool/internal/inspect"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,9 @@ func Name(m inspect.Metric) string {
 
 // value is the metric in its base unit.
 func value(m inspect.Metric) float64 {
+	if m.Value == math.MaxUint64 {
+		return math.Inf(1) // of a bound: there is none
+	}
 	if s, ok := scales[m.Unit]; ok {
 		return float64(m.Value) * s.factor
 	}

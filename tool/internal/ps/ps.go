@@ -13,6 +13,7 @@ import (
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/footprint"
+	"granary/tool/internal/inspect"
 	"granary/tool/internal/procfs"
 )
 
@@ -101,12 +102,43 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	}
 	sum := footprint.Sum(regions)
 	p.Heap = sum[footprint.Heap] + sum[footprint.Anonymous]
+	if held, ok := heldBy(running, pid); ok {
+		p.Heap = held
+	}
 	if status, err := proc.Status(pid); err == nil {
 		if uid := strings.Fields(status["Uid"]); len(uid) > 0 {
 			p.UID, _ = strconv.Atoi(uid[0]) // the kernel writes a number
 		}
 	}
 	return p, nil
+}
+
+// heldBy asks a Granary process itself; one that has not allocated yet cannot tell.
+func heldBy(running allocators.Running, pid int) (uint64, bool) {
+	if running.Name != allocators.Ours {
+		return 0, false
+	}
+	target, err := inspect.Open(pid)
+	if err != nil {
+		return 0, false
+	}
+	defer target.Close()
+	s, err := target.Snapshot()
+	if err != nil {
+		return 0, false
+	}
+	return Held(s), true
+}
+
+// Held is what Granary holds in memory for the program and for itself, by its own account: spans in
+// use without the pages given back, free spans that still hold pages, and its structures.
+func Held(s *inspect.Snapshot) uint64 {
+	if s == nil {
+		return 0
+	}
+	figure := func(name string) uint64 { v, _ := s.Value(name); return v }
+	used := figure("used_spans")
+	return used - min(used, figure("slab_clean")) + figure("dirty") + figure("metadata_used")
 }
 
 // command is the command line in one line, without control characters.

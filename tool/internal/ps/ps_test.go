@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -132,5 +133,40 @@ func TestAsAnotherUser(t *testing.T) {
 	_, errs, code := call("1")
 	if code != cli.CodeFailed || !strings.Contains(errs, "process 1 may not be read: it belongs to user 0 and you are user 65534") {
 		t.Errorf("code %d, said %q", code, errs)
+	}
+}
+
+func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
+	library, err := filepath.Abs(filepath.Join("..", "..", "..", "build", "lib", "libgranary.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built: run make")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	// 64 MiB of malloc's, and as much that the program maps past it.
+	cmd := exec.Command(python, "-c", "import mmap, time\nheld = bytearray(b'x' * (64 << 20))\nm = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.write(b'y' * (64 << 20))\nprint('ready', flush=True)\ntime.sleep(60)")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "GRANARY_CONF=dirty_decay_ms:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	if n, err := out.Read(make([]byte, 64)); n == 0 || err != nil {
+		t.Fatalf("python ended: %v", err)
+	}
+	p, err := One(procfs.Live(), cmd.Process.Pid)
+	if err != nil || p.Allocator.Name != allocators.Ours || p.RSS < 128<<20 || p.Heap < 64<<20 || p.Heap > 100<<20 {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

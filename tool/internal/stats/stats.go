@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -30,6 +31,9 @@ type View struct{ Classes, Options, Caches, Locks bool }
 
 // Value shows a metric in its unit.
 func Value(m inspect.Metric) string {
+	if m.Value == math.MaxUint64 {
+		return "none" // of a bound
+	}
 	switch m.Unit {
 	case "bytes":
 		return present.Bytes(m.Value)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,7 @@ var sample = &inspect.Snapshot{
 		{Name: "live", Kind: "gauge", Unit: "bytes", Layer: "entry", Help: "bytes of all objects the program holds", Value: 1 << 30},
 		{Name: "allocations", Kind: "counter", Unit: "count", Layer: "front", Help: "allocations so far", Value: 12345678},
 		{Name: "release_time", Kind: "counter", Unit: "nanoseconds", Layer: "os", Help: "time these calls took", Value: 1234567},
+		{Name: "ceiling", Kind: "gauge", Unit: "bytes", Layer: "limits", Help: "bytes above which unused memory goes back at once", Value: math.MaxUint64},
 		{Name: "news", Kind: "gauge", Unit: "count", Layer: "future", Help: "a figure of a later version", Value: 5},
 	},
 	Classes: []inspect.Class{

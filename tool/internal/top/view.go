@@ -9,6 +9,7 @@ import (
 
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/present"
+	"granary/tool/internal/ps"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/guptarohit/asciigraph"
@@ -155,11 +156,6 @@ func (m Model) cpu() string {
 		present.Count(uint64(m.rate(func(s Sample) float64 { return float64(s.Faults) }))))
 }
 
-// Held is what the allocator holds in memory for the program and for itself, by its own account.
-func held(s *inspect.Snapshot) uint64 {
-	return figure(s, "used_spans") + figure(s, "dirty") + figure(s, "metadata_used") - min(figure(s, "slab_clean"), figure(s, "used_spans"))
-}
-
 // plot draws RSS, what the heap holds, and what of it lives, over time.
 func (m Model) plot() []string {
 	const margin = 12 // the labels of the axis
@@ -172,7 +168,7 @@ func (m Model) plot() []string {
 	lines := [][]float64{{}, {}, {}}
 	for _, s := range samples {
 		lines[0] = append(lines[0], float64(s.RSS)/(1<<20))
-		lines[1] = append(lines[1], float64(held(s.Heap))/(1<<20))
+		lines[1] = append(lines[1], float64(ps.Held(s.Heap))/(1<<20))
 		lines[2] = append(lines[2], float64(figure(s.Heap, "live"))/(1<<20))
 	}
 	names := []string{"RSS", "heap", "live"}
