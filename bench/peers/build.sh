@@ -98,14 +98,20 @@ environment() {
   awk -F'"' -v want="$1" '/^name/ {n=$2} /^environment/ && n == want {print $2}' "$here/peers.toml"
 }
 
+# What the peer is called with its version, as peers.toml says.
+title() {
+  awk -F'"' -v want="$1" '/^name/ {n=$2} /^title/ && n == want {print $2}' "$here/peers.toml"
+}
+
 # A preloaded program must find malloc, malloc_usable_size and operator new in the library. What it
 # needs beside the preload is left in NAME.env, where `granary bench` looks.
 check() {
   local variables
   variables=$(environment "$1")
-  [ -x "$work/resolves" ] || g++ -O1 -o "$work/resolves" "$here/resolves.cc" -ldl
+  [ -x "$work/resolves" ] || g++ -O1 -o "$work/resolves" "$here/check/resolves.cc" -ldl
   env ${variables:+"$variables"} LD_PRELOAD="$lib/$1.so" "$work/resolves" "$1.so"
   rm -f "$lib/$1.env"
+  title "$1" > "$lib/$1.version"
   if [ -n "$variables" ]; then echo "$variables" > "$lib/$1.env"; fi
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"granary/tool/internal/doctor"
 	"granary/tool/internal/exporter"
 	"granary/tool/internal/heapmap"
+	"granary/tool/internal/peers"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/ps"
 	"granary/tool/internal/size"
@@ -58,7 +60,7 @@ func commands() []cli.Command {
 	rows = append(rows,
 		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
 	)
-	for _, row := range append([]cli.Command{services.AllCommand}, archive.Commands...) {
+	for _, row := range slices.Concat([]cli.Command{services.AllCommand}, archive.Commands, peers.Commands) {
 		row.Group = groupBench
 		rows = append(rows, row)
 	}

@@ -21,6 +21,8 @@ type Contender struct {
 	Path   string   `json:"path"`
 	Env    []string `json:"env,omitempty"`
 	SHA256 string   `json:"sha256,omitempty"`
+	// Version is as far as the file, or NAME.version beside it, says.
+	Version string `json:"version,omitempty"`
 	// System marks the C library's own allocator, which a program has without any preload unless it
 	// is linked to another.
 	System bool `json:"system,omitempty"`
@@ -122,7 +124,7 @@ func (f Finder) Select(list string) (selected []Contender, notes []string, err e
 		return nil, nil, fmt.Errorf("no allocator was found; name one with --allocators NAME=PATH")
 	}
 	for i := range selected {
-		if err := selected[i].identify(); err != nil {
+		if err := selected[i].Identify(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -182,8 +184,8 @@ func named(name string, found []Contender, missing []string) (Contender, error) 
 	return Contender{}, fmt.Errorf("there is no allocator %q; choose from %s, or give NAME=PATH", name, strings.Join(names, ", "))
 }
 
-// identify makes the path real and notes which bytes are measured.
-func (c *Contender) identify() error {
+// Identify makes the path real and notes which bytes are measured.
+func (c *Contender) Identify() error {
 	path, err := filepath.Abs(c.Path)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
@@ -196,6 +198,36 @@ func (c *Contender) identify() error {
 		return fmt.Errorf("the library of %s: %w", c.Name, err)
 	}
 	sum := sha256.Sum256(data)
+	c.Version = versionOf(c.Path, path)
 	c.Path, c.SHA256 = path, hex.EncodeToString(sum[:])
 	return nil
+}
+
+// versionOf is what stands in NAME.version beside a library, else what its file says.
+func versionOf(named, real string) string {
+	if text, err := os.ReadFile(strings.TrimSuffix(named, ".so") + ".version"); err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	b, err := inspect(real, real)
+	if err != nil { // it is no library; using it says so
+		return ""
+	}
+	return b.version
+}
+
+// DataDir is where `granary peers install` puts libraries unless told otherwise.
+func DataDir(getenv func(string) string) string {
+	data := getenv("XDG_DATA_HOME")
+	if data == "" {
+		data = filepath.Join(getenv("HOME"), ".local", "share")
+	}
+	return filepath.Join(data, "granary", "peers", "lib")
+}
+
+// PeersDir is the folder of libraries to compare with: $GRANARY_PEERS, else DataDir.
+func PeersDir(getenv func(string) string) string {
+	if dir := getenv("GRANARY_PEERS"); dir != "" {
+		return dir
+	}
+	return DataDir(getenv)
 }

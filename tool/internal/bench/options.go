@@ -76,7 +76,7 @@ func (o *Options) Check(rounds Rounds) error {
 func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) {
 	finder := allocators.Finder{
 		LibraryDirs: preload.LibraryDirs(),
-		PeersDir:    env.Getenv("GRANARY_PEERS"),
+		PeersDir:    allocators.PeersDir(env.Getenv),
 		FindOurs:    func() (string, error) { return preload.FindLibrary(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
 	}
 	selected, notes, err := finder.Select(string(o.Allocators))
