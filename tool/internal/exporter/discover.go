@@ -1,9 +1,12 @@
 package exporter
 
 import (
+	"errors"
+	"os"
 	"time"
 
 	"granary/tool/internal/allocators"
+	"granary/tool/internal/inspect"
 	"granary/tool/internal/procfs"
 )
 
@@ -66,5 +69,20 @@ func (d *Discovery) verdict(pid int) (verdict, bool) {
 		return v, true
 	}
 	running, err := allocators.Of(d.proc, pid)
-	return verdict{started: st.StartTicks, at: now, ours: err == nil && running.Name == allocators.Ours}, true
+	ours := err == nil && running.Name == allocators.Ours
+	if errors.Is(err, os.ErrPermission) {
+		ours = publishes(pid)
+	}
+	return verdict{started: st.StartTicks, at: now, ours: ours}, true
+}
+
+// publishes is true for a process that may not be read but writes its figures where they may
+// (option stats_file).
+func publishes(pid int) bool {
+	target, err := inspect.Open(pid)
+	if err != nil {
+		return false
+	}
+	defer target.Close()
+	return target.Published
 }

@@ -245,3 +245,38 @@ func TestADamagedHeapEndsWithOne(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The structures of a real heap are overwritten: the command names damage or refuses, and ends.
+func TestOverwrittenStructuresAreNamed(t *testing.T) {
+	pid := holder(t)
+	target, err := inspect.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := target.HeapMap()
+	if err != nil || len(h.Metadata) == 0 {
+		t.Fatalf("%v, %d ranges of structures", err, len(h.Metadata))
+	}
+	if err := target.Close(); err != nil {
+		t.Fatal(err)
+	}
+	memory, err := os.OpenFile(procfs.Live().Path(pid, "mem"), os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("the memory of the process cannot be written: %v", err)
+	}
+	defer memory.Close()
+	// All but the head of each range, which links them; a page at a time, as what was never touched
+	// stays so.
+	for _, r := range h.Metadata {
+		for at := r.Start + 4096; at < min(r.End, r.Start+1<<20); at += 512 {
+			if _, err := memory.WriteAt([]byte{0xff, 0xee, 0xdd}, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	out, errs, code := call(strconv.Itoa(pid))
+	if code != cli.CodeFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "damaged") {
+		t.Errorf("code %d, said %q, printed\n%s", code, errs, out)
+	}
+	t.Log(strings.TrimSpace(errs))
+}

@@ -41,7 +41,11 @@ func Open(proc procfs.FS, arg string) (*Subject, error) {
 	if err != nil {
 		return nil, errors.Join(proc.Explain(pid, err), target.Close())
 	}
-	return &Subject{Target: target, Title: fmt.Sprintf("process %d (%s), Granary %s", pid, name, target.Version)}, nil
+	title := fmt.Sprintf("process %d (%s), Granary %s", pid, name, target.Version)
+	if target.Published {
+		title += ", by what it publishes once a second"
+	}
+	return &Subject{Target: target, Title: title}, nil
 }
 
 // IsCore is true for the path of a file.
@@ -62,6 +66,9 @@ func openCore(path string) (*Subject, error) {
 }
 
 func explain(proc procfs.FS, pid int, err error) error {
+	if errors.Is(err, inspect.ErrNoRights) {
+		return err
+	}
 	running, lookErr := allocators.Of(proc, pid)
 	switch {
 	case lookErr != nil:

@@ -176,3 +176,24 @@ func TestACoreIsExplainedByGranarysOwnAccount(t *testing.T) {
 	w.write(&out)
 	golden.Check(t, "testdata/core.golden", out.Bytes())
 }
+
+func TestTheSteadiestReadingIsTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		rss  []uint64 // what the kernel says at each reading; the sum is 1000
+		want uint64
+		used int
+	}{
+		"the first is good": {[]uint64{1000, 5000}, 1000, 1},
+		"a later one is":    {[]uint64{900, 1200, 1000, 900}, 1000, 3},
+		"none is":           {[]uint64{900, 1200, 950, 1100, 1300, 1300, 1300, 1300}, 950, 8},
+	} {
+		used := 0
+		w, err := steadiest(func() (Waterfall, error) {
+			used++
+			return Waterfall{RSS: 1000, Kernel: c.rss[used-1]}, nil
+		})
+		if err != nil || w.Kernel != c.want || used != c.used {
+			t.Errorf("%s: %d after %d readings, %v", name, w.Kernel, used, err)
+		}
+	}
+}
