@@ -6,7 +6,7 @@ add_library(granary SHARED ${objects})
 set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1)
 target_link_options(granary PRIVATE -static-libgcc
   # Far from everything else, so that no fault maps it by the way; see entry/layout.cc.
-  LINKER:--section-start=.granary_descriptor=0x100000
+  LINKER:--section-start=.granary_descriptor=0x180000
   LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined)
 
 add_library(granary_static STATIC ${objects})

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"granary/tool/internal/procfs"
 )
 
 func mustMap(t *testing.T, target *Target) *HeapMap {
@@ -124,6 +126,25 @@ func TestAStormThatIsStoppedIsConsistentOrSaysSo(t *testing.T) {
 		t.Error("no reading of 40 was consistent: a stopped process should be, mostly")
 	}
 	t.Logf("%d of 40 consistent", consistent)
+}
+
+func TestHugePagesAreThoseOfTheHeap(t *testing.T) {
+	h := &HeapMap{Chunks: []Range{{0x400000, 0x800000}, {0x800000, 0xa00000}}}
+	region := func(start, end, huge uint64) procfs.Region {
+		return procfs.Region{Mapping: procfs.Mapping{Start: start, End: end}, AnonHugePages: huge}
+	}
+	for _, test := range []struct {
+		region procfs.Region
+		want   uint64
+	}{
+		{region(0x400000, 0x600000, 2<<20), 2 << 20}, // a part of a chunk
+		{region(0x400000, 0xa00000, 4<<20), 4 << 20}, // two chunks
+		{region(0xc00000, 0xe00000, 2<<20), 0},       // somebody else's
+	} {
+		if got := h.HugeBytes([]procfs.Region{test.region}); got != test.want {
+			t.Errorf("%+v: %d bytes in huge pages, want %d", test.region.Mapping, got, test.want)
+		}
+	}
 }
 
 func TestTheMapOfAStormIsBounded(t *testing.T) {
