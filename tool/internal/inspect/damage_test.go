@@ -144,7 +144,7 @@ func TestDamagedDescriptions(t *testing.T) {
 	for offset := uint64(0); offset < uint64(size); offset += 4 {
 		address := target.mark.descriptor + offset
 		page := r.pages[address&^(recordedPage-1)]
-		for _, value := range []uint32{[]uint32{0, 1}[offset/4%2], []uint32{0x7fffffff, 0xffffffff}[offset/8%2]} {
+		for _, value := range []uint32{[]uint32{0, 1, 0x7fffffff, 0xffffffff}[offset/4*7/5%4]} {
 			before := binary.LittleEndian.Uint32(page[address%recordedPage:])
 			binary.LittleEndian.PutUint32(page[address%recordedPage:], value)
 			_ = look(r, images) // must end; an error is fine
