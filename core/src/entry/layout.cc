@@ -97,8 +97,9 @@ struct Layout {
 #undef OPTION
   };
 
+  template <size_t kText>
   using Descriptor = DescriptorOf<CountOf(kConstants), CountOf(kCells), CountOf(kCounters),
-                                  CountOf(kOptionRows), kNumClasses, 14 * kKiB>;
+                                  CountOf(kOptionRows), kNumClasses, kText>;
 
   static consteval uint32_t CellNamed(const char* name) {
     if (name[0] == 0) return kNoCell;
@@ -129,19 +130,8 @@ struct Layout {
             static_cast<uint32_t>(sizeof(rows[0])), 0};
   }
 
-  static consteval Descriptor Make() {
-    Descriptor d;
-    TextPool pool(d.text, sizeof d.text, offsetof(Descriptor, text));
-    d.head = {{'g', 'r', 'a', 'n', 'a', 'r', 'y', 0},
-              kDescriptorVersion,
-              sizeof(Descriptor),
-              pool.Put(GRANARY_VERSION),
-              5,
-              TableOf(offsetof(Descriptor, constants), d.constants),
-              TableOf(offsetof(Descriptor, cells), d.cells),
-              TableOf(offsetof(Descriptor, metrics), d.metrics),
-              TableOf(offsetof(Descriptor, options), d.options),
-              TableOf(offsetof(Descriptor, classes), d.classes)};
+  template <size_t kText>
+  static consteval void FillRows(Descriptor<kText>& d, TextPool& pool) {
     for (size_t i = 0; i < d.constants.size(); ++i) {
       d.constants[i] = {pool.Put(kConstants[i].name), 0, kConstants[i].value};
     }
@@ -170,17 +160,50 @@ struct Layout {
                       o.highest};
     }
     for (SizeClass c = 0; c < kNumClasses; ++c) d.classes[c] = RowOf(c);
+  }
+
+  // Returns how much room the texts need.
+  template <size_t kText>
+  static consteval size_t Fill(Descriptor<kText>& d) {
+    using Self = Descriptor<kText>;
+    TextPool pool(d.text, sizeof d.text, offsetof(Self, text));
+    d.head = {{'g', 'r', 'a', 'n', 'a', 'r', 'y', 0},
+              kDescriptorVersion,
+              sizeof(Self),
+              pool.Put(GRANARY_VERSION),
+              5,
+              TableOf(offsetof(Self, constants), d.constants),
+              TableOf(offsetof(Self, cells), d.cells),
+              TableOf(offsetof(Self, metrics), d.metrics),
+              TableOf(offsetof(Self, options), d.options),
+              TableOf(offsetof(Self, classes), d.classes)};
+    FillRows(d, pool);
     if (pool.Full()) TheTextsNeedMoreRoomInTheDescriptor();
+    return pool.used();
+  }
+
+  static consteval size_t TextBytes() {
+    Descriptor<64 * kKiB> draft;
+    return Fill(draft);
+  }
+
+  template <size_t kText>
+  static consteval Descriptor<kText> Make() {
+    Descriptor<kText> d;
+    Fill(d);
     return d;
   }
 };
+
+constexpr size_t kTextBytes = Layout::TextBytes();
 
 // Writable, so that core files hold it once it was written (RetainDescriptor). A section of its
 // own, which the shared library puts at an address of its own: nothing in the process reads it
 // unless asked for figures, and next to other data it would be mapped together with that.
 extern "C" {
 __attribute__((used, visibility("hidden"), section(".granary_descriptor"),
-               aligned(64))) constinit Layout::Descriptor granary_descriptor = Layout::Make();
+               aligned(64))) constinit Layout::Descriptor<kTextBytes>
+    granary_descriptor = Layout::Make<kTextBytes>();
 }
 
 DescriptorPlace DescriptorBytes() noexcept {

@@ -114,6 +114,7 @@ class TextPool {
   }
 
   constexpr bool Full() const { return used_ > capacity_; }
+  constexpr size_t used() const { return used_; }
 
  private:
   static constexpr size_t kMostRemembered = 512;

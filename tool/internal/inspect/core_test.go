@@ -1,0 +1,88 @@
+package inspect
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process that has lived for a while leaves a core file that needs no other file: not even that of
+// the library, which may be another by the time somebody looks.
+func TestACoreOutlivesItsLibrary(t *testing.T) {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil || string(pattern) != "core\n" {
+		t.Skip("the kernel writes no core files here (kernel.core_pattern is not \"core\")")
+	}
+	dir := t.TempDir()
+	copied := filepath.Join(dir, "libgranary.so")
+	data, err := os.ReadFile(library(t))
+	if err == nil {
+		err = os.WriteFile(copied, data, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "ulimit -c unlimited; LD_PRELOAD="+copied+" exec "+holder(t)+" helper")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GRANARY_CONF=dirty_decay_ms:20")
+	h := start(t, cmd)
+	target := mustOpen(t, h.pid())
+	for range 400 {
+		if windows, _ := mustSnapshot(t, target).Value("windows"); windows >= 3 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	before := mustSnapshot(t, target)
+	if err := os.Remove(copied); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(h.pid(), syscall.SIGABRT)
+	cmd.Wait()
+	cores, _ := filepath.Glob(filepath.Join(dir, "core*"))
+	if len(cores) != 1 {
+		t.Skip("no core file was written")
+	}
+	dead, err := OpenCore(cores[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Close()
+	s := mustSnapshot(t, dead)
+	for _, name := range []string{"live", "allocations", "used_spans", "large"} {
+		was, _ := before.Value(name)
+		if is, ok := s.Value(name); !ok || is != was {
+			t.Errorf("%s was %d, the core file says %d", name, was, is)
+		}
+	}
+	mapAgrees(t, mustMap(t, dead), s)
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	h := hold(b, "wait", quiet)
+	target, err := Open(h.pid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := target.Snapshot(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkHeapMap(b *testing.B) {
+	h := hold(b, "wait", quiet)
+	target, err := Open(h.pid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := target.HeapMap(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
