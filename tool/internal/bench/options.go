@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Quick      bool
 	Rounds     int
-	Allocators list
+	Allocators Names
 	JSON       string
 	Out        string
 	Goal       string
@@ -29,20 +29,20 @@ type Options struct {
 // Rounds is how often each contender is measured unless the user says.
 type Rounds struct{ Full, Quick int }
 
-// list is a flag that may be given several times.
-type list string
+// Names is a flag that may be given several times.
+type Names string
 
-func (l *list) String() string { return string(*l) }
+func (l *Names) String() string { return string(*l) }
 
 // Type is the word that help shows for the value.
-func (l *list) Type() string { return "names" }
+func (l *Names) Type() string { return "names" }
 
 // Set appends to what was given before.
-func (l *list) Set(value string) error {
+func (l *Names) Set(value string) error {
 	if *l != "" {
 		value = string(*l) + "," + value
 	}
-	*l = list(value)
+	*l = Names(value)
 	return nil
 }
 

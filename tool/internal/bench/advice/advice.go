@@ -217,3 +217,15 @@ func Pairs(r *bench.Results, goal Goal) [][]Pair {
 	}
 	return out
 }
+
+// Effect is the ratio of one contender's cost for a goal to that of another, by rounds; ok is false when
+// no row that both have tells about the goal.
+func Effect(r *bench.Results, goal Goal, contender, base string) (c stat.Comparison, ok bool) {
+	rows := telling(r, goal)
+	a, b := scored(r, rows, contender), scored(r, rows, base)
+	if len(rows) == 0 || a.missing > 0 || b.missing > 0 {
+		return c, false
+	}
+	c = against(a, b)
+	return c, c.Rounds > 0
+}

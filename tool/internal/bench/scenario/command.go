@@ -34,6 +34,8 @@ func (s Scenario) Command() cli.Command {
 type Invocation struct {
 	bench.Options
 	long   bool
+	tune   string
+	budget time.Duration
 	given  map[string]*word
 	values Values
 }
@@ -43,6 +45,8 @@ func (s Scenario) Declare(fs *pflag.FlagSet) *Invocation {
 	in := &Invocation{}
 	in.Register(fs, s.Rounds)
 	fs.BoolVar(&in.long, "long", false, "a larger run, of hours")
+	fs.StringVar(&in.tune, "tune", "", "search the settings of this allocator that serve the goal best, by `name`")
+	fs.DurationVar(&in.budget, "budget", 0, "begin nothing that would end after this time (default: none, with --quick 2m50s)")
 	in.given = registerParams(fs, s.Params)
 	return in
 }
@@ -52,7 +56,11 @@ func (s Scenario) Execute(ctx context.Context, env cli.Env, in *Invocation) erro
 	if err := in.check(s); err != nil {
 		return err
 	}
-	return s.run(ctx, env, *in)
+	if in.tune != "" {
+		return s.tune(ctx, env, *in)
+	}
+	_, err := s.run(ctx, env, *in)
+	return err
 }
 
 func (s Scenario) setup(fs *pflag.FlagSet) cli.Action {
@@ -78,17 +86,18 @@ func (in *Invocation) check(s Scenario) (err error) {
 	return in.Check(s.Rounds)
 }
 
-func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) error {
+// run measures and publishes. The results are returned as far as they go, also with an error.
+func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*bench.Results, error) {
 	paths, err := find(s.Needs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	contenders, notes, err := in.Select(env)
 	if err == nil {
 		err = run.Adopt()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	settings := map[string]any{}
 	for name, value := range in.values {
@@ -96,17 +105,17 @@ func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) error {
 	}
 	goal, err := advice.Find(in.Goal)
 	if err != nil {
-		return cli.Usagef("--goal: %w", err)
+		return nil, cli.Usagef("--goal: %w", err)
 	}
 	results := bench.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
 	results.Notes = notes
 	if in.Out != "" {
 		if results, err = archive.Extend(in.Out, results); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	err = s.execute(ctx, env, in, paths, contenders, results)
-	return bench.Ended(s.publish(env, in, goal, results, err))
+	return results, bench.Ended(s.publish(env, in, goal, results, err))
 }
 
 func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths map[string]string, contenders []allocators.Contender, results *bench.Results) error {
@@ -131,7 +140,7 @@ func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths
 			return s.measure(ctx, shared, procfs.Live(), step.Contender, step.Round, tick)
 		},
 	}
-	if in.Quick {
+	if p.Budget = in.budget; in.Quick && in.budget == 0 {
 		p.Budget = quickBudget
 	}
 	if in.Out != "" { // a run that is killed keeps its finished rounds

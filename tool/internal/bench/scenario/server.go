@@ -125,9 +125,16 @@ func ids(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
-// verify asks the loader's own tables in the running server whose malloc and free it calls.
-func (s *Server) verify(c allocators.Contender) error {
-	return verify(s.proc, s.process.PID(), s.spec.Name, c)
+// verify asks the loader's own tables in the running server whose malloc and free it calls. A script that
+// becomes its program just now is looked at again.
+func (s *Server) verify(c allocators.Contender) (err error) {
+	for range 5 {
+		if err = verify(s.proc, s.process.PID(), s.spec.Name, c); err == nil {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return err
 }
 
 func verify(proc procfs.FS, pid int, name string, c allocators.Contender) error {

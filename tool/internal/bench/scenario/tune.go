@@ -1,0 +1,185 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/advice"
+	"granary/tool/internal/bench/report"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/term"
+)
+
+// A tunable is a value of an option that may serve a goal. A mistake is one that people make: it is
+// measured to show its price, and never proposed.
+type tunable struct {
+	allocator string // a contender whose name holds it has the option
+	goals     []string
+	option    string
+	value     string
+	mistake   string
+}
+
+// tunables are the few options that matter, by allocator. Each has at most some values: the search is
+// one option at a time, then what helped together.
+var tunables = []tunable{
+	{"granary", []string{"rss"}, "dirty_decay_ms", "0", ""},
+	{"granary", []string{"rss"}, "dirty_decay_ms", "100", ""},
+	{"granary", []string{"throughput", "cpu", "p99"}, "dirty_decay_ms", "10000", ""},
+	{"granary", []string{"rss"}, "cache_bytes", "262144", ""},
+	{"granary", []string{"throughput", "cpu", "p99"}, "cache_bytes", "16777216", ""},
+	{"granary", []string{"rss", "p99"}, "huge_pages", "never", ""},
+	{"granary", []string{"throughput", "cpu"}, "huge_pages", "always", ""},
+	{"granary", nil, "cache", "false", "no caches"},
+	{"jemalloc", nil, "background_thread", "true", ""},
+	{"jemalloc", []string{"rss"}, "dirty_decay_ms", "1000", ""},
+	{"jemalloc", []string{"throughput", "cpu", "p99"}, "dirty_decay_ms", "30000", ""},
+	{"jemalloc", []string{"throughput", "cpu"}, "metadata_thp", "auto", ""},
+	{"jemalloc", nil, "narenas", "1", "too few arenas"},
+	{"jemalloc", nil, "lg_tcache_max", "22", "too large a cache"},
+	{"glibc", nil, "MALLOC_ARENA_MAX", "2", ""},
+	{"glibc", []string{"rss"}, "MALLOC_TRIM_THRESHOLD_", "131072", ""},
+	{"glibc", []string{"throughput", "cpu", "p99"}, "MALLOC_TOP_PAD_", "67108864", ""},
+	{"glibc", nil, "MALLOC_ARENA_MAX", "1", "too few arenas"},
+	{"mimalloc", []string{"rss"}, "purge_delay", "0", ""},
+	{"mimalloc", []string{"throughput", "cpu", "p99"}, "purge_delay", "1000", ""},
+	{"mimalloc", []string{"throughput", "cpu"}, "allow_large_os_pages", "1", ""},
+}
+
+// candidates are the settings of an allocator to try for a goal.
+func candidates(allocator, goal string) []tunable {
+	var out []tunable
+	for _, t := range tunables {
+		if strings.Contains(allocator, t.allocator) && (t.goals == nil || slices.Contains(t.goals, goal)) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (t tunable) setting() string { return t.option + "=" + t.value }
+
+func (t tunable) contender(base string) string { return base + ":" + t.setting() }
+
+// tune measures each candidate beside the plain allocator, then what helped together.
+func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
+	goal, err := advice.Find(in.Goal)
+	if err != nil {
+		return cli.Usagef("--goal: %w", err)
+	}
+	base, tried := in.tune, candidates(in.tune, in.Goal)
+	if len(tried) == 0 {
+		return cli.Usagef("it is not known which settings of %s matter; compare some yourself: --allocators %s,%s:SETTING=VALUE", base, base, base)
+	}
+	names := []string{base}
+	for _, t := range tried {
+		names = append(names, t.contender(base))
+	}
+	in.budget /= 2 // one half for each step
+	results, err := s.step(ctx, env, in, names, "settings")
+	if results == nil || len(results.Observations) == 0 {
+		return err
+	}
+	effects(env.Stdout, results, base, tried)
+	if err != nil {
+		return err
+	}
+	chosen := improving(results, goal, base, tried)
+	if len(chosen) == 0 {
+		_, err := fmt.Fprintf(env.Stdout, "%s: no setting is shown to serve this goal better than %s as it is.\n", goal.Title, base)
+		return err
+	}
+	best := base + ":" + strings.Join(chosen, "+")
+	if len(chosen) > 1 {
+		if results, err = s.step(ctx, env, in, []string{base, best}, "together"); err != nil {
+			return err
+		}
+	}
+	return conclude(env.Stdout, results, goal, best, base, s.Name)
+}
+
+// step measures contenders; with --out into a folder of its own.
+func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, contenders []string, folder string) (*bench.Results, error) {
+	in.Allocators, in.Variants = bench.Names(strings.Join(contenders, ",")), false
+	if in.Out != "" {
+		in.Out = filepath.Join(in.Out, folder)
+	}
+	return s.run(ctx, env, in)
+}
+
+// effects prints what each setting did to every goal.
+func effects(out io.Writer, r *bench.Results, base string, tried []tunable) {
+	t := report.Table{Title: "The effect of each setting against " + base + " as it is: cost of the goal, 1.00 is equal, less is better", Header: []string{"setting"}}
+	for _, g := range advice.Goals {
+		t.Header = append(t.Header, g.Name)
+	}
+	t.Header = append(t.Header, "")
+	for _, candidate := range tried {
+		row := []string{candidate.setting()}
+		for _, g := range advice.Goals {
+			text := "-"
+			if c, ok := advice.Effect(r, g, candidate.contender(base), base); ok {
+				if text = fmt.Sprintf("%.3f", c.Ratio); !c.Differs() {
+					text = "≈" + text
+				}
+			}
+			row = append(row, text)
+		}
+		note := ""
+		if candidate.mistake != "" {
+			note = "a mistake: " + candidate.mistake
+		}
+		t.Rows = append(t.Rows, append(row, note))
+	}
+	width, _ := term.Width(out)
+	t.Terminal(out, width)
+}
+
+// improving are the settings that are shown to serve the goal, the best value of each option.
+func improving(r *bench.Results, goal advice.Goal, base string, tried []tunable) []string {
+	best := map[string]float64{}
+	values := map[string]tunable{}
+	var order []string
+	for _, t := range tried {
+		c, ok := advice.Effect(r, goal, t.contender(base), base)
+		if !ok || t.mistake != "" || !c.Differs() || c.Ratio >= 1 {
+			continue
+		}
+		if old, known := best[t.option]; known && old <= c.Ratio {
+			continue
+		} else if !known {
+			order = append(order, t.option)
+		}
+		best[t.option], values[t.option] = c.Ratio, t
+	}
+	var out []string
+	for _, option := range order {
+		out = append(out, values[option].setting())
+	}
+	return out
+}
+
+// conclude says what came of it, and the lines that deploy it.
+func conclude(out io.Writer, r *bench.Results, goal advice.Goal, best, base, service string) error {
+	c, ok := advice.Effect(r, goal, best, base)
+	if !ok || !c.Differs() || c.Ratio >= 1 {
+		_, err := fmt.Fprintf(out, "%s: what helped alone is not shown to help together; keep %s as it is.\n", goal.Title, base)
+		return err
+	}
+	fmt.Fprintf(out, "%s: %s needs %.1f %% less %s than %s as it is (98 %% interval %+.1f to %+.1f %%).\n",
+		goal.Title, best, (1-c.Ratio)*100, goal.Word, base, (c.Interval.Low-1)*100, (c.Interval.High-1)*100)
+	for _, contender := range r.Contenders {
+		if contender.Name != best {
+			continue
+		}
+		for _, recipe := range advice.Deploy(contender, service) {
+			fmt.Fprintf(out, "\n%s:\n%s\n", recipe.Where, recipe.Lines)
+		}
+	}
+	return nil
+}
