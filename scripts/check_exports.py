@@ -34,6 +34,13 @@ def complaints_about_needs(library):
             yield f"{name} is strongly undefined: a C program has no C++ runtime, so refer to it weakly"
 
 
+def complaints_about_heap(library):
+    """The heap must lie in zeroed memory: as initialized data, each process would read it from the file."""
+    kinds = {line.split()[0]: line.split()[1] for line in output("nm", "-P", library).splitlines()}
+    if kinds.get("_ZN7granary4heapE", "b") not in "bB":
+        yield "granary::heap has members that do not begin as zero: let zero stand for their first value"
+
+
 def complaints_about_exports(library):
     if not GOLDEN.exists():
         yield f"{GOLDEN.relative_to(ROOT)} is missing: write it with scripts/check_exports.py --update {library}"
@@ -54,7 +61,7 @@ def main(arguments):
     if update:
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text("".join(f"{name}\n" for name in exported(library)))
-    complaints = [*complaints_about_needs(library), *complaints_about_exports(library)]
+    complaints = [*complaints_about_needs(library), *complaints_about_heap(library), *complaints_about_exports(library)]
     for line in complaints:
         print(f"check_exports: {line}")
     if complaints:

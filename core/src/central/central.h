@@ -27,6 +27,7 @@ struct CentralStats {
 struct Occupancy {
   const void* slab = nullptr;  // nullptr if the object lies in none
   size_t objects = 0;          // that a slab has
+  size_t bytes = 0;            // of a slab
   size_t free = 0;             // of them
   size_t partial_slabs = 0;
   size_t partial_used = 0;  // objects in use in the partial slabs

@@ -268,6 +268,7 @@ Occupancy Central<System, Pages>::OccupancyAt(const void* p) noexcept {
   const Slab* const next = bin.Fullest();
   o.slab = s->base;
   o.objects = s->objects;
+  o.bytes = kSlabShape[c].bytes;
   o.free = s->free;
   o.slabs = bin.slabs();
   o.partial_slabs = bin.partial_slabs();

@@ -4,6 +4,7 @@
 
 #include "arch/rseq.h"
 #include "base/writer.h"
+#include "entry/jemalloc/arena.h"
 #include "entry/note.h"
 #include "entry/process.h"
 #include "entry/settings.h"
@@ -139,9 +140,16 @@ void Heap::Free(void* p) noexcept {
     return front_.Free(c, p);
   }
   const size_t large = pages_.LargeSize(p);
-  if (large == 0) DieOf(p, "free");
+  if (large == 0) return FreeOfArena(p);
   pages_.FreeLarge(p);
   upkeep_.AfterLargeFree(large);
+}
+
+// Memory that no layer of ours knows is an arena's, or nobody's.
+void Heap::FreeOfArena(void* p) noexcept {
+  jemalloc::Arena* const arena = jemalloc::OwnerOf(p);
+  if (arena == nullptr) DieOf(p, "free");
+  arena->Free(p);
 }
 
 // Only what is in use: the bytes of a block freed twice may be another's by now.
@@ -175,7 +183,9 @@ size_t Heap::UsableSize(const void* p, const char* verb) noexcept {
   EnsureInit();
   const SizeClass c = page_map.ClassAt(p);
   if (c != kNoClass) return kClassSize[c];
-  const size_t large = pages_.LargeSize(p);
+  size_t large = pages_.LargeSize(p);
+  if (large != 0) return large;
+  if (jemalloc::Arena* const arena = jemalloc::OwnerOf(p)) large = arena->UsableSize(p);
   if (large == 0) DieOf(p, verb);
   return large;
 }
@@ -202,7 +212,11 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
   if (IsSpecial()) return ReallocateSpecial(p, size);
   const SizeClass c = page_map.ClassAt(p);
   const size_t old_size = UsableSize(p, "realloc");
-  if (c == kNoClass) return ReallocateLarge(p, old_size, size);
+  if (c == kNoClass) {
+    if (jemalloc::Arena* const arena = jemalloc::OwnerOf(p))
+      return MoveInArena(*arena, p, old_size, size);
+    return ReallocateLarge(p, old_size, size);
+  }
   if (ClassOf(size) == c) return p;
   if (size > old_size && size >= kGrowsInPlaceFrom) {
     const size_t good = GoodSizeOrMost(size);
@@ -276,6 +290,7 @@ void Heap::ForEachMutex(Visit&& visit) noexcept {
 void Heap::PrepareFork() noexcept {
   upkeep_.PrepareFork();
   front_.StopAll();
+  jemalloc::LockArenas();
   ForEachMutex([](Mutex<Linux>& m) { m.Lock(); });
 }
 
@@ -285,10 +300,14 @@ void Heap::AfterFork(bool child) noexcept {
     front_.ResetLocks();
     central_.ForgetHidden();
     pages_.ForgetBusy();
+    const bool special = IsSpecial();
+    if (special) thread_area = traits.area;  // by which the front knows the thread
     threads.ForgetOthers([](size_t index) { heap.front_.Forget(index, false); });
+    if (special) thread_area = SpecialArea();
   } else {
     ForEachMutex([](Mutex<Linux>& m) { m.Unlock(); });
   }
+  jemalloc::UnlockArenas(child);
   front_.ResumeAll();
   upkeep_.AfterFork(child);
   if (child) locks_held = 0;

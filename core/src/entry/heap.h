@@ -18,6 +18,10 @@ namespace granary {
 
 extern PageMap page_map __attribute__((visibility("hidden")));
 
+namespace jemalloc {
+class Arena;
+}
+
 class Heap {
  public:
   constexpr Heap() = default;
@@ -75,6 +79,9 @@ class Heap {
   void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
   void* MoveToNew(void* p, size_t old_size, size_t size) noexcept;
   void* ReallocateLarge(void* p, size_t old_size, size_t size) noexcept;
+  GRANARY_COLD void FreeOfArena(void* p) noexcept;
+  GRANARY_COLD void* MoveInArena(jemalloc::Arena& arena, void* p, size_t old_size,
+                                 size_t size) noexcept;
   GRANARY_COLD void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept;
   GRANARY_COLD void FreeSpecial(void* p) noexcept;
   GRANARY_COLD void* ReallocateSpecial(void* p, size_t size) noexcept;

@@ -4,6 +4,7 @@
 
 #include "entry/fast.h"
 #include "entry/heap.h"
+#include "entry/jemalloc/arena.h"
 #include "entry/traits.h"
 
 namespace granary {
@@ -11,7 +12,10 @@ namespace granary {
 void* Heap::AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
   const Ordinary ordinary;
   void* p;
-  if (traits.uncached) {
+  if (jemalloc::Arena* const arena = jemalloc::ArenaAt(traits.arena)) {
+    p = arena->Allocate(size, alignment, zero);
+    if (p == nullptr) return Refused(size);
+  } else if (traits.uncached) {
     p = AllocateUncached(size, alignment);
     if (p != nullptr && zero) __builtin_memset(p, 0, size);
   } else if (zero) {
@@ -66,12 +70,27 @@ void Heap::FreeUncached(void* p) noexcept {
   central_.Return(c, &p, 1);
 }
 
+// A block stays in its arena.
+void* Heap::MoveInArena(jemalloc::Arena& arena, void* p, size_t old_size, size_t size) noexcept {
+  const size_t good = GoodSize(size, 1);
+  if (good == old_size || (good != 0 && arena.ResizeInPlace(p, good))) return p;
+  void* const q = good == 0 ? nullptr : arena.Allocate(size, 1, false);
+  if (q == nullptr) return Refused(size);
+  __builtin_memcpy(q, p, size < old_size ? size : old_size);
+  arena.Free(p);
+  return q;
+}
+
 size_t Heap::ResizeInPlace(void* p, size_t size) noexcept {
   EnsureInit();
   const size_t before = UsableSize(p, "xallocx");
   if (page_map.ClassAt(p) != kNoClass || ClassOf(size) != kNoClass) return before;
   const size_t good = GoodSize(size, 1);
-  if (good == 0 || good == before || !pages_.ResizeLarge(p, good)) return before;
+  if (good == 0 || good == before) return before;
+  jemalloc::Arena* const arena = jemalloc::OwnerOf(p);
+  if (!(arena != nullptr ? arena->ResizeInPlace(p, good) : pages_.ResizeLarge(p, good))) {
+    return before;
+  }
   const size_t after = UsableSize(p, "xallocx");
   if (IsSpecial()) {
     traits.Freed(before);

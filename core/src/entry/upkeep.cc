@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "entry/heap.h"
+#include "entry/jemalloc/arena.h"
 #include "entry/layout.h"
 
 // Absent from a program that is not linked to libpthread (glibc before 2.34).
@@ -204,6 +205,7 @@ void Upkeep::RunWindow() noexcept {
   if (limits_.pressed()) heap.pages().Release(~size_t{0} / 2);
   while (heap.pages().PayDebt(16 * kMiB) > 0) {
   }
+  jemalloc::EndArenaWindows();
 }
 
 void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {

@@ -18,8 +18,8 @@ struct GroupRoom {
 
 class Cgroup {
  public:
-  // `root` stands before every path: "" is the system itself.
-  explicit constexpr Cgroup(const char* root = "") : root_(root) {}
+  // `root` stands before every path; without one, it is the system itself.
+  explicit constexpr Cgroup(const char* root = nullptr) : root_(root) {}
 
   // False if no level has a limit, or none can be read.
   bool Read(GroupRoom* room) noexcept;

@@ -26,15 +26,19 @@ class Limits {
  public:
   static constexpr size_t kNone = ~size_t{0};
 
-  // `root` stands before every path that is read: "" is the system itself.
-  explicit constexpr Limits(const char* root = "") : root_(root), group_(root) {}
+  // `root` stands before every path that is read; without one, it is the system itself. Valid when
+  // zero, as what holds it lies in zeroed memory.
+  explicit constexpr Limits(const char* root = nullptr) : root_(root), group_(root) {}
 
   // Reads what the system says now. `held` is what the heap holds: bytes in use and bytes free but
   // resident. One caller at a time.
   void Look(size_t held) noexcept;
 
   // Above it the heap gives back at once what it can, in bytes of what Look calls held. Any thread.
-  size_t ceiling() const noexcept { return ceiling_.load(std::memory_order_relaxed); }
+  size_t ceiling() const noexcept {
+    const size_t bytes = ceiling_.load(std::memory_order_relaxed);
+    return bytes == 0 ? kNone : bytes;
+  }
   // What was asked of the heap and cannot be met now: the ceiling rises until the next look.
   void Raise(size_t bytes) noexcept { ceiling_.store(bytes, std::memory_order_relaxed); }
   // Memory is scarce: nothing unused is worth keeping. Any thread.
@@ -53,7 +57,7 @@ class Limits {
   unsigned skip_ = 0;
   Switch scarce_, stalled_;
   FileText text_;
-  std::atomic<size_t> ceiling_{kNone};
+  std::atomic<size_t> ceiling_{0};  // 0 before the first look
   std::atomic<bool> pressed_{false};
 };
 

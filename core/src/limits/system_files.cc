@@ -9,6 +9,7 @@ namespace granary {
 bool Path::Set(const char* root, const char* folder, const char* file) noexcept {
   size_t at = 0;
   for (const char* part : {root, folder, file}) {
+    if (part == nullptr) continue;
     const size_t length = strlen(part);
     if (at + length >= sizeof text_) {
       text_[0] = 0;

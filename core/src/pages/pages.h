@@ -106,7 +106,7 @@ class PageHeap {
   bool PrepareAhead() noexcept;
 
   // Refuses what would bring the bytes in use above `bytes`.
-  void SetMost(size_t bytes) { most_.store(bytes / kGranule, std::memory_order_relaxed); }
+  void SetMost(size_t bytes) { most_less_.store(~(bytes / kGranule), std::memory_order_relaxed); }
 
   size_t dirty_bytes() const { return dirty_.load(std::memory_order_relaxed) * kGranule; }
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed) * kGranule; }
@@ -136,7 +136,14 @@ class PageHeap {
     char* base;
     size_t trackers;
   };
-  static constexpr size_t kFirstChunk = 64 * kMiB;
+  // The least to reserve; a system may say less.
+  static constexpr size_t FirstChunk() {
+    if constexpr (requires { System::kFirstChunk; }) {
+      return System::kFirstChunk;
+    } else {
+      return 64 * kMiB;
+    }
+  }
   static constexpr size_t kMaxChunk = kGiB;
   // Each tracker whose pages came from elsewhere is a mapping of its own to the kernel, which
   // limits their number: 65,530 by default.
@@ -152,7 +159,7 @@ class PageHeap {
   // Called with the lock.
   bool Exceeds(size_t granules_more) const noexcept {
     return used_.load(std::memory_order_relaxed) + granules_more >
-           most_.load(std::memory_order_relaxed);
+           ~most_less_.load(std::memory_order_relaxed);
   }
   void NoteTaken(Tracker* t, bool for_spans) noexcept;
   Tracker* TakeUntouched() noexcept;
@@ -215,8 +222,9 @@ class PageHeap {
   LargeCounts groups_[kLargeGroups] = {};
   std::atomic<uint32_t> fresh_{0};
   std::atomic<Huge> huge_{Huge::kLargeHeaps};
-  std::atomic<size_t> most_{~size_t{0}};  // granules in use
-  size_t busy_ = 0;                       // trackers that are free but for a system call under way
+  // Granules that may be in use, all bits turned: the page heap is valid when it is zero.
+  std::atomic<size_t> most_less_{0};
+  size_t busy_ = 0;  // trackers that are free but for a system call under way
   size_t moved_trackers_ = 0;
 };
 

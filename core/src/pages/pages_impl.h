@@ -131,7 +131,7 @@ bool PageHeap<System>::Grow(size_t trackers, Fill fill) noexcept {
   if (need / kTrackerBytes != trackers) return false;
   const size_t mapped = mapped_.load(std::memory_order_relaxed) * kGranule;
   size_t want = RoundUp(mapped / 8, kTrackerBytes);
-  if (want < kFirstChunk) want = kFirstChunk;
+  if (want < FirstChunk()) want = FirstChunk();
   if (want > kMaxChunk) want = kMaxChunk;
   if (want < need) want = need;
   for (;;) {

@@ -1,6 +1,8 @@
 #include "entry/jemalloc/allocx.h"
 
 #include "entry/fast.h"
+#include "entry/jemalloc/arena.h"
+#include "entry/traits.h"
 
 namespace granary::jemalloc {
 namespace {
@@ -10,7 +12,17 @@ bool Aligned(size_t alignment, size_t size) {
   return alignment <= 8 || (alignment == 16 && size > 8);
 }
 
+// From an arena of the program's own; nullptr also if there is no such arena.
+void* TakeFromArena(size_t size, Flags flags) {
+  Arena* const arena = ArenaAt(flags.ArenaField() - 1);
+  void* const p =
+      arena == nullptr ? nullptr : arena->Allocate(size, flags.Alignment(), flags.Zero());
+  if (p != nullptr && IsSpecial()) traits.Allocated(arena->UsableSize(p));
+  return p;
+}
+
 void* Take(size_t size, Flags flags) {
+  if (flags.ArenaField() > 1) return TakeFromArena(size, flags);
   if (flags.NoCache()) return heap.AllocateUncached(size, flags.Alignment());
   if (!Aligned(flags.Alignment(), size)) return heap.AllocateAligned(size, flags.Alignment());
   if (void* p = TryAllocate(size)) return p;
@@ -21,7 +33,7 @@ void* Take(size_t size, Flags flags) {
 
 void* Allocate(size_t size, Flags flags) noexcept {
   if (!flags.Zero()) return Take(size, flags);
-  if (!flags.NoCache() && Aligned(flags.Alignment(), size)) {
+  if (!flags.NoCache() && flags.ArenaField() <= 1 && Aligned(flags.Alignment(), size)) {
     const size_t good = GoodSize(size, flags);  // all of the block reads as zero
     return heap.AllocateZeroed(good != 0 ? good : size);
   }
@@ -33,7 +45,7 @@ void* Allocate(size_t size, Flags flags) noexcept {
 void* Reallocate(void* p, size_t size, Flags flags) noexcept {
   const size_t before = heap.UsableSize(p, "rallocx");
   void* q;
-  if (!flags.NoCache() && Aligned(flags.Alignment(), size)) {
+  if (!flags.NoCache() && flags.ArenaField() <= 1 && Aligned(flags.Alignment(), size)) {
     q = heap.Reallocate(p, size);
   } else if (GoodSize(size, flags) == before && AddressOf(p) % flags.Alignment() == 0) {
     q = p;

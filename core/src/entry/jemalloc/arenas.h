@@ -5,13 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "entry/jemalloc/figures.h"
+#include "entry/jemalloc/arena.h"
 #include "entry/jemalloc/hooks.h"
 
 namespace granary::jemalloc {
 
-// Indices are below it; not every one of them is in use.
-unsigned ArenaCount() noexcept;
 bool ArenaExists(size_t index) noexcept;
 // 0, or an errno. The hooks are referred to, not copied; nullptr for the default ones.
 int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept;
@@ -25,7 +23,5 @@ int64_t* DecayOf(size_t index, bool muzzy) noexcept;
 char* NameOfArena(size_t index) noexcept;  // of 32 bytes
 // The arena that p lies in; false if p is not ours.
 bool FindArena(const void* p, unsigned* index) noexcept;
-// Of created arenas, under the lock that Refresh holds.
-const ArenaFigures* ReadArenaFigures(size_t index) noexcept;
 
 }  // namespace granary::jemalloc

@@ -19,13 +19,19 @@ struct UtilizationInBin {
   size_t bin_free, bin_regions;
 };
 
+Occupancy OccupancyAt(const void* p) {
+  Arena* const arena = OwnerOf(p);
+  return arena != nullptr ? arena->OccupancyAt(p) : heap.central().OccupancyAt(p);
+}
+
 // All zero for an address that is not ours.
 Utilization UtilizationAt(const void* p) {
-  const Occupancy o = heap.central().OccupancyAt(p);
+  const Occupancy o = OccupancyAt(p);
+  if (o.slab != nullptr) return {o.free, o.objects, o.bytes};
   const SizeClass c = page_map.ClassAt(p);
-  if (o.slab != nullptr) return {o.free, o.objects, kSlabShape[c].bytes};
   if (c != kNoClass) return {0, 1, kClassSize[c]};
-  const size_t large = heap.pages().LargeSize(p);
+  Arena* const arena = OwnerOf(p);
+  const size_t large = arena != nullptr ? arena->UsableSize(p) : heap.pages().LargeSize(p);
   return large == 0 ? Utilization{} : Utilization{0, 1, large};
 }
 
@@ -36,7 +42,7 @@ int Query(void* oldp, size_t* oldlenp, void* newp, size_t newlen) {
   }
   const void* p;
   __builtin_memcpy(&p, newp, sizeof p);
-  const Occupancy o = heap.central().OccupancyAt(p);
+  const Occupancy o = OccupancyAt(p);
   UtilizationInBin out{};
   out.slab = UtilizationAt(p);
   if (o.slab != nullptr) {
@@ -141,7 +147,7 @@ int CallArenaName(size_t arena, void* oldp, size_t* oldlenp, void* newp, size_t 
 // The slab that serves the next request fills, and a full one cannot be emptied by one move; of the
 // others, those less full than the average are worth it, with an eighth of slack.
 bool WorthMoving(const void* p) noexcept {
-  const Occupancy o = heap.central().OccupancyAt(p);
+  const Occupancy o = OccupancyAt(p);
   if (o.slab == nullptr || o.free == 0 || o.serves_next) return false;
   const size_t others = o.partial_slabs - 1;
   const size_t used = o.partial_used - o.next_used;

@@ -1,0 +1,111 @@
+// An arena: the layers from central down once more, over the memory of its hooks. It has no caches:
+// every call takes the lock of a class. Lives in zeroed memory of its own.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "central/central.h"
+#include "entry/jemalloc/figures.h"
+#include "entry/jemalloc/hooked.h"
+#include "entry/jemalloc/hooks.h"
+#include "pages/pages.h"
+
+namespace granary::jemalloc {
+
+class Arena {
+ public:
+  // nullptr when the system refuses.
+  static Arena* Create(ExtentHooks* hooks, unsigned index) noexcept;
+  // Gives all memory back to the hooks, and then is no more; nobody may use it meanwhile. With
+  // `again`, it begins anew, empty.
+  void Discard(bool again) noexcept;
+
+  // nullptr when the hooks refuse. `alignment` is a power of two.
+  void* Allocate(size_t size, size_t alignment, bool zero) noexcept;
+  void Free(void* p) noexcept;
+  // 0 if p begins no object here.
+  size_t UsableSize(const void* p) noexcept;
+  bool ResizeInPlace(void* p, size_t size) noexcept;
+
+  // Gives free pages back: all, or those that are due.
+  void Purge(bool all) noexcept;
+  void EndWindow() noexcept;
+
+  void Read(ArenaFigures& figures) noexcept;
+  // In the child of a fork, its locks held.
+  void ForgetOthers() noexcept {
+    central_.ForgetHidden();
+    pages_.ForgetBusy();
+  }
+  Occupancy OccupancyAt(const void* p) noexcept;
+
+  unsigned index() const { return index_; }
+  ExtentHooks* hooks = nullptr;
+  int64_t decay[2] = {};  // dirty, muzzy
+  char name[32] = {};
+  ArenaFigures figures;  // as of the last epoch
+
+  // Calls visit(mutex) for each of its locks, in the order they are taken.
+  template <class Visit>
+  void ForEachMutex(Visit&& visit) noexcept {
+    for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
+    visit(pages_.mutex());
+    visit(metadata_.mutex());
+    visit(regions_lock_);
+  }
+
+ private:
+  friend struct Hooked;
+  class Serving;
+
+  struct Region {
+    void* p;
+    size_t bytes;
+    bool hooked;  // from the hooks, for objects; else our own structures
+  };
+  static constexpr size_t kMostRegions = 2048;
+
+  void Begin() noexcept;
+  void* MapRegion(size_t bytes, size_t alignment, void* hint) noexcept;
+  void UnmapRegion(void* p, size_t bytes) noexcept;
+  void* AskHooks(size_t bytes, size_t alignment, void* hint) noexcept;
+  void GiveToHooks(void* p, size_t bytes) noexcept;
+  void ReleaseExcess() noexcept;
+
+  unsigned index_ = 0;
+  uint64_t started_ = 0;
+  Mutex<Linux> regions_lock_;
+  size_t regions_count_ = 0;
+  std::atomic<uint64_t> made_[kNumClasses] = {};
+  Metadata<Hooked> metadata_;
+  PageHeap<Hooked> pages_;
+  Central<Hooked> central_;
+  Region regions_[kMostRegions] = {};
+  PageMap map_;
+};
+
+// Indices are below it; not every one of them is in use.
+unsigned ArenaCount() noexcept;
+
+// The arena that p lies in, if one was created that it does; nullptr for the heap all share, or
+// foreign memory.
+Arena* OwnerOf(const void* p) noexcept;
+// nullptr if there is none of that index, or it is 0.
+Arena* ArenaAt(size_t index) noexcept;
+
+// Calls visit(arena) for each that was created and not destroyed.
+template <class Visit>
+void ForEachArena(Visit&& visit) noexcept {
+  for (size_t i = 1; i < ArenaCount(); ++i) {
+    if (Arena* const arena = ArenaAt(i); arena != nullptr) visit(*arena);
+  }
+}
+
+// Around a fork, with no lock held.
+void LockArenas() noexcept;
+void UnlockArenas(bool child) noexcept;
+void EndArenaWindows() noexcept;
+
+}  // namespace granary::jemalloc
