@@ -38,7 +38,7 @@ const (
 // commands is the table that help, completion, manual pages and the reference page derive from.
 func commands() []cli.Command {
 	rows := []cli.Command{
-		{Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Summary: "run a program under Granary", Group: groupRun, Takes: cli.Programs, Run: preload.Command, Exits: runExits},
+		in(groupRun, preload.Row),
 		in(groupLook, ps.Row),
 		in(groupLook, stats.Row),
 		in(groupLook, why.Row),
@@ -83,12 +83,6 @@ func commands() []cli.Command {
 func in(group string, row cli.Command) cli.Command {
 	row.Group = group
 	return row
-}
-
-var runExits = []cli.Exit{
-	{Code: cli.CodeToolFailed, Meaning: "granary itself failed"},
-	{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
-	{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
 }
 
 func versionOf(*pflag.FlagSet) cli.Action {

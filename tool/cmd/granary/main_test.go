@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func call(t *testing.T, args ...string) (string, string, int) {
 func TestEveryRowHasANameASummaryAndWork(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range commands() {
-		if c.Name == "" || c.Summary == "" || c.Group == "" || c.Run == nil && c.Setup == nil && c.Name != "help" || seen[c.Name] {
+		if c.Name == "" || c.Summary == "" || c.Group == "" || c.Setup == nil && c.Name != "help" || seen[c.Name] {
 			t.Errorf("row %+v", c)
 		}
 		seen[c.Name] = true
@@ -68,6 +69,24 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
+func TestCompletionOffersProcessesAndVerbs(t *testing.T) {
+	self := strconv.Itoa(os.Getpid())
+	for args, want := range map[string]string{
+		"why": self + "\tgranary.test", "ctl " + self: "purge", "stats --c": "--classes", "bench": "redis\t",
+	} {
+		words := append([]string{"__complete"}, strings.Fields(args)...)
+		if !strings.Contains(args, "--") {
+			words = append(words, "")
+		}
+		if out, _, code := call(t, words...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: code %d, offered %q", args, code, out)
+		}
+	}
+	if out, _, _ := call(t, "__complete", "why", ""); strings.Contains(out, "kthreadd") {
+		t.Error("threads of the kernel are offered")
+	}
+}
+
 func TestManualPages(t *testing.T) {
 	dir := t.TempDir()
 	if _, errs, code := call(t, "man", dir); code != 0 {
@@ -79,7 +98,7 @@ func TestManualPages(t *testing.T) {
 		}
 		name := filepath.Join(dir, "granary-"+strings.ReplaceAll(c.Name, " ", "-")+".1")
 		page, err := os.ReadFile(name)
-		if err != nil || !bytes.Contains(page, []byte("Sep 2001")) {
+		if err != nil || !bytes.Contains(page, []byte("Sep 2001")) || !bytes.Contains(page, []byte("Exit codes: ")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -74,7 +73,7 @@ const (
 func finish(env Env, err error) int {
 	var exit *ExitError
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return 0
 	case errors.As(err, &exit):
 		if exit.Err != nil {
@@ -85,24 +84,4 @@ func finish(env Env, err error) int {
 		fmt.Fprintf(env.Stderr, "granary: %v\n", err)
 		return CodeFailed
 	}
-}
-
-// Flags makes a flag set that reports to env and never exits.
-func Flags(env Env, name, usage string) *flag.FlagSet {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(env.Stderr)
-	fs.Usage = func() {
-		fmt.Fprintf(env.Stderr, "usage: granary %s %s\n", name, usage)
-		fs.PrintDefaults()
-	}
-	return fs
-}
-
-// Parse parses args; a wrong command line ends with code, its sentence already printed.
-func Parse(fs *flag.FlagSet, args []string, code int) error {
-	err := fs.Parse(args)
-	if err == nil || errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	return &ExitError{Code: code}
 }

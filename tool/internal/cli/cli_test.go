@@ -6,21 +6,25 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 func TestMainFindsRowsAndMapsErrors(t *testing.T) {
-	answer := func(err error) func(context.Context, Env, []string) error {
-		return func(_ context.Context, env Env, args []string) error {
-			_, _ = env.Stdout.Write([]byte(strings.Join(args, ",")))
-			return err
+	answer := func(err error) func(*pflag.FlagSet) Action {
+		return func(*pflag.FlagSet) Action {
+			return func(_ context.Context, env Env, args []string) error {
+				_, _ = env.Stdout.Write([]byte(strings.Join(args, ",")))
+				return err
+			}
 		}
 	}
 	commands := []Command{
-		{Name: "ok", Run: answer(nil)},
-		{Name: "two words", Run: answer(nil)},
-		{Name: "bad", Run: answer(errors.New("it broke"))},
-		{Name: "coded", Run: answer(&ExitError{Code: 126, Err: errors.New("no")})},
-		{Name: "quiet", Run: answer(&ExitError{Code: 3})},
+		{Name: "ok", Setup: answer(nil)},
+		{Name: "two words", Setup: answer(nil)},
+		{Name: "bad", Setup: answer(errors.New("it broke"))},
+		{Name: "coded", Setup: answer(&ExitError{Code: 126, Err: errors.New("no")})},
+		{Name: "quiet", Setup: answer(&ExitError{Code: 3})},
 	}
 	for _, c := range []struct {
 		args, stdout, stderr string
@@ -46,7 +50,8 @@ func TestMainFindsRowsAndMapsErrors(t *testing.T) {
 
 func TestHelpNamesEveryCommand(t *testing.T) {
 	var out bytes.Buffer
-	commands := []Command{{Name: "run", Usage: "CMD", Summary: "runs"}, {Name: "bench redis", Summary: "compares"}}
+	nothing := func(*pflag.FlagSet) Action { return nil }
+	commands := []Command{{Name: "run", Usage: "CMD", Summary: "runs", Setup: nothing}, {Name: "bench redis", Summary: "compares", Setup: nothing}}
 	if code := Main(context.Background(), Env{Stdout: &out}, commands, nil); code != 0 {
 		t.Errorf("code = %d", code)
 	}
@@ -57,14 +62,18 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	}
 }
 
-func TestParseTellsHelpFromMistakes(t *testing.T) {
-	var errs bytes.Buffer
-	fs := Flags(Env{Stderr: &errs}, "x", "[options]")
-	if code := finish(Env{Stderr: &errs}, Parse(fs, []string{"-h"}, 125)); code != 0 {
-		t.Errorf("-h ends with %d", code)
+func TestMistakesInOptionsHaveTheCodeOfTheRow(t *testing.T) {
+	setup := func(fs *pflag.FlagSet) Action {
+		fs.Bool("json", false, "print JSON")
+		return func(context.Context, Env, []string) error { return nil }
 	}
-	if code := finish(Env{Stderr: &errs}, Parse(fs, []string{"-nonsense"}, 125)); code != 125 {
-		t.Errorf("a mistake ends with %d", code)
+	commands := []Command{{Name: "a", Setup: setup}, {Name: "b", Setup: setup, WrongCode: 125}}
+	for line, want := range map[string]int{"a --json": 0, "a x --json": 0, "a --jsn": CodeUsage, "b --jsn": 125, "a --help": 0, "help a": 0} {
+		var out, errs bytes.Buffer
+		code := Main(context.Background(), Env{Stdout: &out, Stderr: &errs}, commands, strings.Fields(line))
+		if code != want || code != 0 && strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%s: code %d, said %q", line, code, errs.String())
+		}
 	}
 }
 

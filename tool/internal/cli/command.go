@@ -32,26 +32,26 @@ type Exit struct {
 	Meaning string
 }
 
-// Command is one row of the table. Name may be two words. A row has Setup, which declares its flags
-// and returns its work, or Run, which parses its arguments itself.
+// Command is one row of the table. Name may be two words. Setup declares the flags of the command and
+// returns its work.
 type Command struct {
-	Name     string
-	Group    string // heading it is listed under
-	Usage    string // what follows the name
-	Summary  string
-	About    string // paragraphs, after the summary
-	Examples []Example
-	Exits    []Exit // beyond 0, and 1 and 2 of Exits()
-	Takes    Argument
-	Choices  []string // for Words
-	Setup    func(fs *pflag.FlagSet) Action
-	Run      Action
+	Name      string
+	Group     string // heading it is listed under
+	Usage     string // what follows the name
+	Summary   string
+	About     string // paragraphs, after the summary
+	Examples  []Example
+	Exits     []Exit // instead of the usual ones
+	WrongCode int    // exit code of a wrong option, if it is not CodeUsage
+	Takes     Argument
+	Choices   []string // for Words, and for what follows the first of PIDs
+	Setup     func(fs *pflag.FlagSet) Action
 }
 
 // usualExits hold for every command that says nothing else.
 var usualExits = []Exit{
 	{0, "fine"},
-	{CodeFailed, "it found something wrong, or failed; one sentence on stderr says what"},
+	{CodeFailed, "it found something wrong, or failed, and one sentence on stderr says what"},
 	{CodeUsage, "the command line is wrong"},
 }
 

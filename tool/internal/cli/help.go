@@ -72,7 +72,11 @@ func Manuals(dir, version string, date time.Time, commands []Command) error {
 		return fmt.Errorf("make the folder for the manual pages: %w", err)
 	}
 	root := tree(Env{Stdout: io.Discard, Stderr: io.Discard}, commands)
-	root.InitDefaultCompletionCmd()
+	for _, row := range commands {
+		if c, _, err := root.Find(strings.Fields(row.Name)); err == nil && row.Name != "help" {
+			c.Long += "\n\nExit codes: " + exits(row) + "."
+		}
+	}
 	header := &doc.GenManHeader{Title: "GRANARY", Section: "1", Source: "Granary " + version, Manual: "Granary", Date: &date}
 	return doc.GenManTreeFromOpts(root, doc.GenManTreeOptions{Header: header, Path: filepath.Clean(dir), CommandSeparator: "-"})
 }
@@ -93,7 +97,7 @@ func Reference(w io.Writer, commands []Command) {
 func section(w io.Writer, row Command) {
 	fmt.Fprintf(w, "\n### granary %s\n\n", row.Name)
 	if row.Setup == nil {
-		fmt.Fprintf(w, "`granary %s`: %s. `granary %s --help` lists its options.\n", strings.TrimSpace(row.Name+" "+row.Usage), row.Summary, row.Name)
+		fmt.Fprintf(w, "`granary %s`: %s.\n", strings.TrimSpace(row.Name+" "+row.Usage), row.Summary)
 		return
 	}
 	root := tree(Env{Stdout: io.Discard, Stderr: io.Discard}, []Command{row})
@@ -112,9 +116,14 @@ func section(w io.Writer, row Command) {
 			fmt.Fprintf(w, "| `granary %s` | %s |\n", strings.ReplaceAll(e.Line, "|", "\\|"), e.Does)
 		}
 	}
+	fmt.Fprintf(w, "\nExit codes: %s.\n", exits(row))
+}
+
+// exits are the exit codes of a row in one sentence.
+func exits(row Command) string {
 	var codes []string
 	for _, e := range row.ExitCodes() {
-		codes = append(codes, fmt.Sprintf("%d %s", e.Code, e.Meaning))
+		codes = append(codes, fmt.Sprintf("%d: %s", e.Code, e.Meaning))
 	}
-	fmt.Fprintf(w, "\nExit codes: %s.\n", strings.Join(codes, "; "))
+	return strings.Join(codes, "; ")
 }

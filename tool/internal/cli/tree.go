@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -68,19 +67,16 @@ func attach(root *cobra.Command, env Env, row Command) {
 	}
 	c := &cobra.Command{
 		Use: strings.TrimSpace(first + " " + row.Usage), Short: row.Summary, Long: long(row),
-		Example: exampleText(row), DisableFlagParsing: row.Run != nil, DisableFlagsInUseLine: true,
+		Example: exampleText(row), DisableFlagsInUseLine: true,
 		DisableAutoGenTag: true, ValidArgsFunction: completer(row),
 	}
-	act := row.Run
-	if row.Setup != nil {
-		act = row.Setup(c.Flags())
-		c.Flags().SortFlags = false
-	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if row.Run != nil && slices.Equal(args, []string{"--help"}) {
-			args = []string{"-h"}
-		}
-		return act(c.Context(), env, args)
+	act := row.Setup(c.Flags())
+	c.Flags().SortFlags = false
+	c.RunE = func(c *cobra.Command, args []string) error { return act(c.Context(), env, args) }
+	if row.WrongCode != 0 {
+		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+			return &ExitError{Code: row.WrongCode, Err: fmt.Errorf("%s: %w; `granary %s --help` lists the options", row.Name, err, row.Name)}
+		})
 	}
 	parent.AddCommand(c)
 }
@@ -103,7 +99,10 @@ func completer(row Command) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch row.Takes {
 		case PIDs:
-			return processes(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+			if len(args) > 0 && len(row.Choices) > 0 {
+				return row.Choices, cobra.ShellCompDirectiveNoFileComp
+			}
+			return processes(), cobra.ShellCompDirectiveKeepOrder // files as well: core files
 		case Words:
 			return row.Choices, cobra.ShellCompDirectiveNoFileComp
 		case Programs, Files:
@@ -113,7 +112,7 @@ func completer(row Command) cobra.CompletionFunc {
 	}
 }
 
-// processes lists the running ones as "PID<tab>name".
+// processes lists the running ones as "PID<tab>name", without the kernel's threads.
 func processes() []string {
 	entries, _ := os.ReadDir("/proc") // without it there is nothing to offer
 	var out []string
@@ -122,7 +121,8 @@ func processes() []string {
 			continue
 		}
 		name, err := os.ReadFile(filepath.Join("/proc", e.Name(), "comm"))
-		if err == nil {
+		words, wordsErr := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && wordsErr == nil && len(words) > 0 {
 			out = append(out, e.Name()+"\t"+strings.TrimSpace(string(name)))
 		}
 	}

@@ -64,7 +64,7 @@ type Outcome struct {
 
 // Row is the command `granary ctl`.
 var Row = cli.Command{
-	Name: "ctl", Usage: "PID " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs,
+	Name: "ctl", Usage: "PID " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names(),
 	Summary: "steer a running process: give memory back, empty caches, change options",
 	About:   about(),
 	Examples: []cli.Example{

@@ -8,38 +8,56 @@ import (
 
 	"granary/tool/internal/cli"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
 // Exec replaces this process; unix.Exec outside tests.
 type Exec func(path string, argv, environ []string) error
 
-// Command is `granary run` with the real exec.
-func Command(_ context.Context, env cli.Env, args []string) error {
-	return Run(env, CurrentCredentials(), unix.Exec, args)
+// Row is the command `granary run`.
+var Row = cli.Command{
+	Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Takes: cli.Programs,
+	Summary: "run a program under Granary",
+	About: `It puts libgranary.so first in LD_PRELOAD and becomes the program. Where that cannot work, as with a
+static, a setuid or a foreign program, it says so in a sentence and starts nothing.`,
+	Examples: []cli.Example{
+		{Line: "run -- redis-server --port 7000", Does: "a server"},
+		{Line: "run --lib ./libgranary.so ./app", Does: "with a library of your own build"},
+	},
+	Exits: []cli.Exit{
+		{Code: cli.CodeToolFailed, Meaning: "granary itself failed, or the command line is wrong"},
+		{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
+		{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
+	},
+	WrongCode: cli.CodeToolFailed,
+	Setup: func(fs *pflag.FlagSet) cli.Action {
+		return setup(fs, CurrentCredentials(), unix.Exec)
+	},
+}
+
+func setup(fs *pflag.FlagSet, caller Credentials, exec Exec) cli.Action {
+	fs.SetInterspersed(false) // options after the program are the program's
+	lib := fs.String("lib", "", "the `library` to preload (default: libgranary.so beside this command, or installed)")
+	return func(_ context.Context, env cli.Env, args []string) error { return Run(env, caller, exec, *lib, args) }
 }
 
 // Run starts the program that args name with libgranary.so in front. It returns only on failure, with
 // the exit codes of env(1).
-func Run(env cli.Env, caller Credentials, exec Exec, args []string) error {
-	flags := cli.Flags(env, "run", "[--lib PATH] [--] CMD [ARG...]")
-	lib := flags.String("lib", "", "the library to preload (default: libgranary.so beside this command, or installed)")
-	if err := cli.Parse(flags, args, cli.CodeToolFailed); err != nil {
-		return err
-	}
-	if flags.NArg() == 0 {
+func Run(env cli.Env, caller Credentials, exec Exec, lib string, args []string) error {
+	if len(args) == 0 {
 		return failed(errors.New("say which program to run: granary run [--] CMD [ARG...]"))
 	}
-	library, err := FindLibrary(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	library, err := FindLibrary(lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	if err != nil {
 		return failed(err)
 	}
-	path, err := Resolve(flags.Arg(0), env.Getenv("PATH"))
+	path, err := Resolve(args[0], env.Getenv("PATH"))
 	if err == nil {
 		err = Check(path, library, caller, env.Getenv("PATH"))
 	}
 	if err == nil {
-		err = exec(path, flags.Args(), Environ(env.Environ, library))
+		err = exec(path, args, Environ(env.Environ, library))
 		err = fmt.Errorf("start %s: %w", path, err)
 	}
 	return failed(err)

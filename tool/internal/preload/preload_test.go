@@ -2,6 +2,7 @@ package preload
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/procfs"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
@@ -93,15 +95,15 @@ func TestRunRefusesInOneSentence(t *testing.T) {
 		path := put(t, dir, c.name, c.text, c.mode)
 		var errs bytes.Buffer
 		env := cli.Env{Stdout: io.Discard, Stderr: &errs, Environ: []string{"PATH=" + dir}}
-		err := Run(env, c.caller, refuseExec(t), []string{"--lib", library, "--", path})
+		err := Run(env, c.caller, refuseExec(t), library, []string{path})
 		check(t, c.name, err, c.code, c.sentence)
 	}
 	env := cli.Env{Stderr: io.Discard, Environ: []string{"PATH=" + dir}}
-	check(t, "missing", Run(env, me, refuseExec(t), []string{"--lib", library, "nobody"}), 127, "nobody is in no folder of PATH")
-	check(t, "no path", Run(env, me, refuseExec(t), []string{"--lib", library, "./nobody"}), 127, "does not exist")
-	check(t, "folder", Run(env, me, refuseExec(t), []string{"--lib", library, dir + "/"}), 126, "is a folder")
-	check(t, "nothing", Run(env, me, refuseExec(t), []string{"--lib", library}), 125, "say which program to run")
-	check(t, "no lib", Run(env, me, refuseExec(t), []string{"--lib", "/no/lib", "good"}), 125, "--lib names /no/lib, which is not a file")
+	check(t, "missing", Run(env, me, refuseExec(t), library, []string{"nobody"}), 127, "nobody is in no folder of PATH")
+	check(t, "no path", Run(env, me, refuseExec(t), library, []string{"./nobody"}), 127, "does not exist")
+	check(t, "folder", Run(env, me, refuseExec(t), library, []string{dir + "/"}), 126, "is a folder")
+	check(t, "nothing", Run(env, me, refuseExec(t), library, []string{}), 125, "say which program to run")
+	check(t, "no lib", Run(env, me, refuseExec(t), "/no/lib", []string{"good"}), 125, "--lib names /no/lib, which is not a file")
 }
 
 func refuseExec(t *testing.T) Exec {
@@ -130,13 +132,40 @@ func TestRunStartsTheProgramWithTheLibraryFirst(t *testing.T) {
 		return unix.ENOEXEC
 	}
 	env := cli.Env{Environ: []string{"PATH=" + dir, "GRANARY_LIB=" + library, "LD_PRELOAD=/x.so"}, Stderr: io.Discard}
-	err := Run(env, CurrentCredentials(), exec, []string{"prog", "-v", "--", "x"})
+	err := Run(env, CurrentCredentials(), exec, "", []string{"prog", "-v", "--", "x"})
 	check(t, "exec failed", err, 126, "start "+program)
 	if gotPath != program || strings.Join(gotArgs, " ") != "prog -v -- x" {
 		t.Errorf("started %s %q", gotPath, gotArgs)
 	}
 	if last := gotEnv[len(gotEnv)-1]; last != "LD_PRELOAD="+library+":/x.so" {
 		t.Errorf("environment ends with %s", last)
+	}
+}
+
+func TestOptionsAfterTheProgramAreTheProgrammes(t *testing.T) {
+	dir := t.TempDir()
+	library := put(t, dir, "libgranary.so", image(t, elf.EM_X86_64, ""), 0o644)
+	put(t, dir, "prog", image(t, elf.EM_X86_64, glibcLoader), 0o755)
+	for line, want := range map[string]string{
+		"run --lib " + library + " prog -v --lib x -- y": "prog -v --lib x -- y",
+		"run --lib " + library + " -- prog --help":       "prog --help",
+		"run --lib=" + library + " prog":                 "prog",
+	} {
+		var got []string
+		row := Row
+		row.Setup = func(fs *pflag.FlagSet) cli.Action {
+			return setup(fs, CurrentCredentials(), func(_ string, argv, _ []string) error {
+				got = argv
+				return unix.ENOEXEC
+			})
+		}
+		env := cli.Env{Environ: []string{"PATH=" + dir}, Stdout: io.Discard, Stderr: io.Discard}
+		if code := cli.Main(context.Background(), env, []cli.Command{row}, strings.Fields(line)); code != 126 || strings.Join(got, " ") != want {
+			t.Errorf("%s: code %d, started %q", line, code, got)
+		}
+	}
+	if code := cli.Main(context.Background(), cli.Env{Stderr: io.Discard}, []cli.Command{Row}, []string{"run", "--nonsense", "prog"}); code != 125 {
+		t.Errorf("a wrong option ends with %d", code)
 	}
 }
 
