@@ -22,6 +22,12 @@ struct NamedCell {
   uint32_t stride, count, width, scale;
 };
 
+// Of a member, which may well be a pointer.
+template <class T>
+constexpr uint32_t SizeOf() {
+  return sizeof(T);  // NOLINT(bugprone-sizeof-expression)
+}
+
 template <class T, size_t n>
 constexpr size_t CountOf(const T (&)[n]) {
   return n;
@@ -50,16 +56,18 @@ struct Layout {
   };
 
   static constexpr NamedCell kCells[] = {
-#define CELL(name, base, type, member, scale)                                                   \
-  {name, Base::base, offsetof(type, member), 0, 1, sizeof(static_cast<type*>(nullptr)->member), \
+#define CELL(name, base, type, member, scale)                                 \
+  {name, Base::base, offsetof(type, member),                                  \
+   0,    1,          SizeOf<decltype(static_cast<type*>(nullptr)->member)>(), \
    scale},
-#define CELLS(name, base, type, array, member, scale)                                          \
-  {name,                                                                                       \
-   Base::base,                                                                                 \
-   offsetof(type, array[0] member),                                                            \
-   sizeof(static_cast<type*>(nullptr)->array[0]),                                              \
-   sizeof(static_cast<type*>(nullptr)->array) / sizeof(static_cast<type*>(nullptr)->array[0]), \
-   sizeof(static_cast<type*>(nullptr)->array[0] member),                                       \
+#define CELLS(name, base, type, array, member, scale)                \
+  {name,                                                             \
+   Base::base,                                                       \
+   offsetof(type, array[0] member),                                  \
+   SizeOf<decltype(static_cast<type*>(nullptr)->array[0])>(),        \
+   SizeOf<decltype(static_cast<type*>(nullptr)->array)>() /          \
+       SizeOf<decltype(static_cast<type*>(nullptr)->array[0])>(),    \
+   SizeOf<decltype(static_cast<type*>(nullptr)->array[0] member)>(), \
    scale},
 #define LOCK(name, member)                           \
   CELL(name ".held", kHeap, Heap, member.word_, 0)   \

@@ -268,8 +268,9 @@ bool Linux::WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, const uin
   until.tv_sec += static_cast<time_t>(millis / 1000 + nanos / 1000000000);
   until.tv_nsec = static_cast<long>(nanos % 1000000000);
   const long result = Call(SYS_futex_waitv, Bits(waiters), 2, 0, Bits(&until), CLOCK_MONOTONIC);
-  constexpr long kBadAddress = -14, kNoSuchCall = -38;
-  if (result == kNoSuchCall || result == kBadAddress) {
+  constexpr long kInterrupted = -4, kChanged = -11, kTimedOut = -110;
+  // Whatever else it says (no such call, forbidden by a filter), it did not wait.
+  if (Failed(result) && result != kInterrupted && result != kChanged && result != kTimedOut) {
     WaitFor(word, value, millis < kLookMillis ? millis : kLookMillis);
   }
   return result == 1;

@@ -1,0 +1,114 @@
+#include "os/linux.h"
+
+#include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <thread>
+
+#include "base/fake_die.h"
+
+namespace granary {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr uint64_t kLong = 60000;
+
+// A page of a file, mapped twice: as the helper of a process sees it, and as another process does.
+class Bell : public testing::Test {
+ protected:
+  Bell() {
+    EXPECT_EQ(ftruncate(fileno(file_), kPage), 0);
+    inside_ = Map(MAP_PRIVATE);
+    outside_ = Map(MAP_SHARED);
+  }
+  ~Bell() override {
+    munmap(inside_, kPage);
+    munmap(outside_, kPage);
+    fclose(file_);
+  }
+
+  void Ring() const { syscall(SYS_futex, outside_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+  FILE* file_ = tmpfile();
+  uint32_t* inside_ = nullptr;
+  uint32_t* outside_ = nullptr;
+  std::atomic<uint32_t> word_{1};
+
+ private:
+  uint32_t* Map(int flags) {
+    void* const p = mmap(nullptr, kPage, PROT_READ, flags, fileno(file_), 0);
+    EXPECT_NE(p, MAP_FAILED);
+    return static_cast<uint32_t*>(p);
+  }
+};
+
+TEST_F(Bell, WakesWhoWaitsForIt) {
+  if (syscall(449, nullptr, 0, 0, nullptr, 0) < 0 && errno == ENOSYS) {
+    GTEST_SKIP() << "this kernel cannot wait for two futexes";
+  }
+  std::atomic<bool> rung{false};
+  std::thread waiter([&] { rung = Linux::WaitForOrBell(word_, 1, *inside_, 0, kLong); });
+  while (!rung) {
+    Ring();
+    std::this_thread::yield();
+  }
+  waiter.join();
+}
+
+TEST_F(Bell, IsNotNeededForTheWordToWake) {
+  std::atomic<bool> done{false};
+  std::thread waiter([&] {
+    EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *inside_, 0, kLong));
+    done = true;
+  });
+  while (!done) {
+    Linux::Wake(word_);
+    std::this_thread::yield();
+  }
+  waiter.join();
+}
+
+TEST_F(Bell, ReturnsWhenTheWordHasChanged) {
+  word_ = 2;
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *inside_, 0, kLong));
+}
+
+TEST_F(Bell, ReturnsWhenTheTimeIsOver) {
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *inside_, 0, 1));
+}
+
+// Where the call is refused it must not spin: it waits for the word alone.
+TEST_F(Bell, ThatCannotBeReachedLeavesTheWord) {
+  const auto* const nowhere = reinterpret_cast<const uint32_t*>(uintptr_t{1} << 40);
+  word_ = 2;
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *nowhere, 0, kLong));
+  word_ = 1;
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *nowhere, 0, kLong));
+}
+
+TEST(LinuxFiles, AreReplacedWholeAndRemoved) {
+  char path[64], temporary[80];
+  snprintf(path, sizeof path, "/tmp/granary-linux-test.%d", getpid());
+  snprintf(temporary, sizeof temporary, "%s.new", path);
+  const FilePiece pieces[] = {{"one", 3}, {"two", 3}};
+  ASSERT_TRUE(Linux::ReplaceFile(path, temporary, pieces, 2));
+  ASSERT_TRUE(Linux::ReplaceFile(path, temporary, pieces, 1));
+  char text[8] = {};
+  FILE* const file = fopen(path, "r");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(fread(text, 1, sizeof text, file), 3u);
+  EXPECT_STREQ(text, "one");
+  fclose(file);
+  EXPECT_NE(access(temporary, F_OK), 0);
+  Linux::RemoveFile(path);
+  EXPECT_NE(access(path, F_OK), 0);
+  EXPECT_FALSE(Linux::ReplaceFile("/no/such/folder/a", "/no/such/folder/b", pieces, 1));
+}
+
+}  // namespace
+}  // namespace granary
