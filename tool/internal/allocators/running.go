@@ -248,6 +248,7 @@ type File struct {
 	Static        bool   // it has no dynamic loader
 	DefinesMalloc bool
 	Go            bool
+	Needs         []string // allocators among the libraries it is linked to
 }
 
 // InFile looks into a program that is not running.
@@ -256,5 +257,11 @@ func InFile(path string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("read the program %s: %w", path, err)
 	}
-	return File{Kind: b.kind, Static: b.static, DefinesMalloc: b.definesMalloc, Go: b.goProgram}, nil
+	f := File{Kind: b.kind, Static: b.static, DefinesMalloc: b.definesMalloc, Go: b.goProgram}
+	for _, name := range b.needed {
+		if s, ok := byLibrary(name); ok && s.name != "glibc" && s.name != "musl" {
+			f.Needs = append(f.Needs, s.name)
+		}
+	}
+	return f, nil
 }

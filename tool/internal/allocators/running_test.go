@@ -148,6 +148,27 @@ func TestStaticAndGoPrograms(t *testing.T) {
 	}
 }
 
+func TestMuslPrograms(t *testing.T) {
+	cc, err := exec.LookPath("musl-gcc")
+	if err != nil {
+		t.Skip("there is no musl-gcc")
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "idle.c")
+	if err := os.WriteFile(source, []byte("#include <unistd.h>\n#include <stdlib.h>\nint main(void) { return malloc(1) == 0 || sleep(60) != 0; }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"shared": nil, "static": {"-static"}} {
+		program := filepath.Join(dir, name)
+		if out, err := exec.Command(cc, append(args, "-o", program, source)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if r := running(t, start(t, []string{"LD_PRELOAD="}, program)); r.Name != "musl" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func TestAKernelThreadHasNoAllocator(t *testing.T) {
 	if name, err := procfs.Live().Comm(2); err != nil || name != "kthreadd" || os.Geteuid() != 0 {
 		t.Skip("kernel threads are not visible here")

@@ -26,7 +26,7 @@ var allSpecies = []species{
 	{"hoard", regexp.MustCompile(`^libhoard.*\.so`), []string{"xxmalloc_usable_size"}, "", nil},
 	{"scudo", regexp.MustCompile(`^libscudo.*\.so|^libclang_rt\.scudo`), []string{"__scudo_print_stats"}, "", nil},
 	{"AddressSanitizer", regexp.MustCompile(`^lib(clang_rt\.)?asan.*\.so`), []string{"__asan_init"}, "", nil},
-	{"musl", regexp.MustCompile(`^ld-musl-|^libc\.musl-`), nil, "", nil},
+	{"musl", regexp.MustCompile(`^ld-musl-|^libc\.musl-|^libc\.so$`), []string{"__malloc_context", "__libc_malloc_impl"}, "", nil},
 	{"glibc", regexp.MustCompile(`^libc\.so\.6$|^libc-2\.\d+\.so$`), []string{"__libc_mallopt"}, "malloc(): corrupted top size", regexp.MustCompile(`release version (\d+\.\d+)`)},
 }
 

@@ -65,6 +65,9 @@ func ownMalloc(_ World, p program) []Finding {
 	case p.file.DefinesMalloc && !p.file.Static:
 		return one(Problem, "the program defines malloc itself, which comes before every preloaded library",
 			"build it without its own malloc, or link it with granary.o")
+	case len(p.file.Needs) > 0 && p.file.Needs[0] != allocators.Ours:
+		return one(Note, fmt.Sprintf("it is linked to %s, which is loaded as well; a preloaded Granary comes before it", strings.Join(p.file.Needs, ", ")),
+			"nothing; build it with the C library's malloc to save that memory (Redis: make MALLOC=libc)")
 	case p.file.Go:
 		return one(Note, "it is a Go program: the Go heap does not use malloc, only its C code does", "GOMEMLIMIT and GOGC govern the Go heap")
 	}

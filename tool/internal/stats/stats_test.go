@@ -113,6 +113,37 @@ func TestAStoppedProcess(t *testing.T) {
 	}
 }
 
+// A process in a PID namespace of its own is read by its PID out here.
+func TestAProcessInAnotherPIDNamespace(t *testing.T) {
+	library, err := filepath.Abs("../../../build/lib/libgranary.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built: run make")
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no new PID namespace: %v", err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	pid := strconv.Itoa(cmd.Process.Pid)
+	for range 500 {
+		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if out, errs, code := call(pid); code != 0 || !strings.Contains(out, "process "+pid+" (sleep), Granary ") {
+		t.Errorf("code %d, said %q, printed\n%s", code, errs, out)
+	}
+}
+
 func TestWhatCannotBeRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "core")
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {

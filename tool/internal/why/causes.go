@@ -149,6 +149,9 @@ func stacksWhat(y why) string {
 			n++
 		}
 	}
+	if n == 1 {
+		return "the stack of its only thread"
+	}
 	return fmt.Sprintf("%d stacks of %s each on average", n, present.Bytes(y.bytes/uint64(max(1, n))))
 }
 
