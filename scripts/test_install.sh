@@ -32,6 +32,13 @@ read -ra flags < <(pkg-config --cflags --libs granary)
 cc -O2 -fno-builtin -DEXPECT_GRANARY core/test/smoke/smoke.c -o "$work/pkg" "${flags[@]}"
 expect_granary "$work/pkg"
 
+# Under the name of jemalloc, by what its own tools say.
+read -ra flags < <(PKG_CONFIG_PATH=$prefix/lib/granary/lib/pkgconfig pkg-config --cflags --libs jemalloc)
+printf '#include <jemalloc/jemalloc.h>\nint main(void) { dallocx(mallocx(1, 0), 0); return 0; }\n' >"$work/names.c"
+cc -O2 -fno-builtin "$work/names.c" -o "$work/names" "${flags[@]}"
+LD_LIBRARY_PATH=$prefix/lib/granary/lib "$work/names"
+[ "$("$prefix/lib/granary/bin/jemalloc-config" --libdir)" = "$(realpath "$prefix")/lib/granary/lib" ]
+
 mkdir "$work/cmake"
 cat >"$work/cmake/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
