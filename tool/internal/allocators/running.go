@@ -41,8 +41,11 @@ func Of(proc procfs.FS, pid int) (Running, error) {
 		return Running{}, err
 	}
 	p := process{proc: proc, pid: pid, files: files(maps)}
-	if len(p.files) == 0 {
+	switch {
+	case len(maps) == 0:
 		return Running{}, procfs.ErrNoMemory
+	case len(p.files) == 0: // in the middle of exec, or made of memory only
+		return Running{Name: "unknown"}, nil
 	}
 	if environ, err := proc.Environ(pid); err == nil {
 		p.environ = environ

@@ -97,7 +97,7 @@ func (fs FS) missingRight(pid int) string {
 	status, err := fs.Status(pid)
 	owner := strings.Fields(status["Uid"])
 	if err == nil && len(owner) > 0 && owner[0] != strconv.Itoa(os.Geteuid()) {
-		return fmt.Sprintf("it belongs to user %s and you are user %d; run this as that user or as root, or give the command CAP_SYS_PTRACE", owner[0], os.Geteuid())
+		return fmt.Sprintf("it belongs to user %s and you are user %d; run this as that user or as root, or give the command CAP_SYS_PTRACE (`why` needs CAP_DAC_READ_SEARCH, too)", owner[0], os.Geteuid())
 	}
 	if scope := fs.Sysctl("kernel/yama/ptrace_scope"); scope != "" && scope != "0" {
 		return fmt.Sprintf("kernel.yama.ptrace_scope is %s; run this as root, give the command CAP_SYS_PTRACE, or `sysctl kernel.yama.ptrace_scope=0`", scope)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/cli"
@@ -83,6 +84,12 @@ func TestStoppedProcess(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	}()
+	for range 500 { // until exec is over
+		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
