@@ -33,6 +33,7 @@ type content struct {
 	Phases     []phase
 	Groups     []group
 	Noise      []noise
+	Disturbed  string
 	Legend     string
 	Confidence string
 }
@@ -90,6 +91,7 @@ func Write(out io.Writer, r *bench.Results, goal advice.Goal) error {
 	c.Losing = Losing(r)
 	c.Verdicts = verdicts(r, goal)
 	c.Phases = phases(lines)
+	c.Disturbed = report.Disturbance(r)
 	for _, run := range r.Runs {
 		c.Noise = append(c.Noise, noiseOf(run))
 	}

@@ -196,3 +196,14 @@ func TestNumber(t *testing.T) {
 		}
 	}
 }
+
+func TestDisturbedRunsAreTold(t *testing.T) {
+	r := &bench.Results{Machine: bench.Machine{CPUs: 2}, Runs: []bench.Run{{Seconds: 10, OthersCPU: 0.5}, {Seconds: 10, OthersCPU: 4, Stolen: 1}}}
+	if got := Disturbance(r); !strings.HasPrefix(got, "In 1 of 2 runs") || !strings.Contains(got, "in the worst 25 %") {
+		t.Errorf("said %q", got)
+	}
+	r.Runs = r.Runs[:1]
+	if got := Disturbance(r); got != "" {
+		t.Errorf("said %q", got)
+	}
+}

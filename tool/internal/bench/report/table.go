@@ -145,8 +145,32 @@ func Legend(against Against) string {
 		"than " + to + "; ≈ says that the rounds show no difference from it. A peer is any allocator but Granary.\n"
 }
 
+// disturbed is the share of the machine's CPU time that others may take before a reader is warned.
+const disturbed = 0.05
+
+// Disturbance is a sentence about what the rest of the machine did; empty where it did little, or nothing
+// is known.
+func Disturbance(r *bench.Results) string {
+	n, worst := 0, 0.0
+	for _, run := range r.Runs {
+		share := (run.OthersCPU + run.Stolen) / (run.Seconds * float64(max(1, r.Machine.CPUs)))
+		if share > disturbed {
+			n++
+			worst = max(worst, share)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("In %d of %d runs other processes or the hypervisor took more than %.0f %% of the machine's CPU time, in the worst %.0f %%: "+
+		"times and latencies scatter, and memory is the steadier figure. Measure again on a quieter machine.", n, len(r.Runs), disturbed*100, worst*100)
+}
+
 // Remarks writes what failed and what is to be known.
 func Remarks(out io.Writer, r *bench.Results) {
+	if sentence := Disturbance(r); sentence != "" {
+		fmt.Fprintf(out, "Note: %s\n", sentence)
+	}
 	for _, f := range r.Failures {
 		who := strings.TrimSpace(f.Subject + " " + f.Contender)
 		fmt.Fprintf(out, "%s is out from round %d on: %s\n", who, f.Round+1, f.Reason)
