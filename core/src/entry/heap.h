@@ -92,14 +92,15 @@ class Heap {
   template <class Visit>
   void ForEachMutex(Visit&& visit) noexcept;
 
+  // First, on a page that is in use anyway.
+  Mutex<Linux> init_;
+  std::atomic<bool> ready_{false};
   Metadata<Linux> metadata_;
   PageHeap<Linux> pages_;
   Central<Linux> central_;
   Depot<Linux> depot_;
   Front<Linux> front_;
   Upkeep upkeep_;
-  Mutex<Linux> init_;
-  std::atomic<bool> ready_{false};
 };
 
 extern Heap heap __attribute__((visibility("hidden")));

@@ -112,10 +112,10 @@ class Upkeep {
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};
   std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work
-  Limits limits_;
   std::atomic<uint32_t> limit_polls_{0};
-  std::atomic<uint64_t> look_at_{0};  // when to look at them again, in milliseconds
+  std::atomic<uint64_t> look_at_{0};  // when to look at limits_ again, in milliseconds
   std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
+  Limits limits_;                     // last: it is large, and most processes touch its start only
 };
 
 }  // namespace granary

@@ -52,13 +52,13 @@ class Limits {
   // A group without a limit is looked at again after so many windows.
   static constexpr unsigned kRareLook = 16;
 
+  std::atomic<size_t> ceiling_{0};  // 0 before the first look
+  std::atomic<bool> pressed_{false};
   const char* root_;
   Cgroup group_;
   unsigned skip_ = 0;
   Switch scarce_, stalled_;
   FileText text_;
-  std::atomic<size_t> ceiling_{0};  // 0 before the first look
-  std::atomic<bool> pressed_{false};
 };
 
 }  // namespace granary

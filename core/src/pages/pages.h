@@ -208,8 +208,7 @@ class PageHeap {
   Metadata<System>* metadata_ = nullptr;
   Mutex<System> mutex_;
   FreeRuns free_;
-  SpanLists spans_[2];  // without and with huge pages
-  size_t page_ = 0;     // bytes of an OS page
+  size_t page_ = 0;  // bytes of an OS page
   Chunk* chunks_ = nullptr;
   Chunk* cursor_chunk_ = nullptr;  // where the search for dirty spans goes on
   size_t cursor_ = 0;
@@ -226,6 +225,7 @@ class PageHeap {
   std::atomic<size_t> most_less_{0};
   size_t busy_ = 0;  // trackers that are free but for a system call under way
   size_t moved_trackers_ = 0;
+  SpanLists spans_[2];  // without and with huge pages; last, as few of their pages are touched
 };
 
 }  // namespace granary
