@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"granary/tool/internal/cli"
+	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
 )
 
@@ -148,4 +149,13 @@ func TestAStoppedProcessDoesNotAnswerUntilItGoesOn(t *testing.T) {
 	if out, errs, code := call(strconv.Itoa(pid), "purge"); code != 0 || !strings.Contains(out, "gave back") {
 		t.Errorf("when it goes on: code %d, printed %q, said %q", code, out, errs)
 	}
+}
+
+func TestWhatIsSaidOfEachRequest(t *testing.T) {
+	o := Outcome{PID: 812, Bytes: 5 << 20, Before: 100 << 20, After: 95 << 20, Words: []string{"dirty_decay_ms:5", "check_at_exit:false"}}
+	var out bytes.Buffer
+	for _, v := range verbs {
+		out.WriteString("process 812 " + v.done(o) + "\n")
+	}
+	golden.Check(t, "testdata/said.golden", out.Bytes())
 }

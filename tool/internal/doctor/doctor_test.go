@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,53 @@ func TestWrongOptionsOfARunningProcess(t *testing.T) {
 	}
 	f := found(t, examined(t, sleeper(t, "LD_PRELOAD="+library, "GRANARY_CONF=dirty_dekay_ms:1")), "options")
 	if f.Severity != Problem || !strings.Contains(f.What, `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAHeapWhoseDescriptionWasOverwritten(t *testing.T) {
+	library, err := filepath.Abs(filepath.Join("..", "..", "..", "build", "lib", "libgranary.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("the library is not built")
+	}
+	pid := sleeper(t, "LD_PRELOAD="+library)
+	if r := examined(t, pid); !slices.Contains(r.Fine, "reading") {
+		t.Errorf("a healthy process: %+v", r.Findings)
+	}
+	// Every magic word in the library's data becomes another.
+	memory, err := os.OpenFile(procfs.Live().Path(pid, "mem"), os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("the memory of the process cannot be written: %v", err)
+	}
+	defer memory.Close()
+	maps, err := procfs.Live().Maps(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range maps {
+		if !strings.Contains(m.Path, "libgranary") {
+			continue
+		}
+		data := make([]byte, m.End-m.Start)
+		if _, err := memory.ReadAt(data, int64(m.Start)); err != nil {
+			continue // a guard
+		}
+		for at := 0; ; at++ {
+			i := bytes.Index(data[at:], []byte("granary\x00"))
+			if i < 0 {
+				break
+			}
+			at += i
+			if _, err := memory.WriteAt([]byte("?"), int64(m.Start)+int64(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f := found(t, examined(t, pid), "reading")
+	if f.Severity != Problem || !strings.Contains(f.What, "its heap cannot be read: ") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"granary/tool/internal/allocators"
+	"granary/tool/internal/inspect"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
@@ -27,6 +28,7 @@ var processChecks = []check[process]{
 	{"preload", notEffective},
 	{"two allocators", several},
 	{"deleted library", deleted},
+	{"reading", reading},
 	{"options", processOptions},
 	{"mappings", mappings},
 	{"address space limit", addressSpace},
@@ -129,6 +131,24 @@ func deleted(_ World, p process) []Finding {
 	}
 	return one(Warning, fmt.Sprintf("the library %s was replaced or removed after the process had started", strings.TrimSuffix(p.running.Path, " (deleted)")),
 		"restart the process so that it runs the version that is installed")
+}
+
+// reading finds out whether the other commands could look into the process.
+func reading(_ World, p process) []Finding {
+	if p.running.Name != allocators.Ours {
+		return nil
+	}
+	target, err := inspect.Open(p.pid)
+	switch {
+	case err == nil:
+		defer target.Close()
+		if _, err = target.Snapshot(); err == nil || errors.Is(err, inspect.ErrNotReady) {
+			return nil
+		}
+	case errors.Is(err, inspect.ErrNoRights):
+		return one(Warning, "`granary stats`, `why`, `top`, `heap` and `ctl` cannot work on it: "+err.Error(), "get one of these rights")
+	}
+	return one(Problem, "its heap cannot be read: "+err.Error(), "if it is of another version, use the command of that version; if it was overwritten, look for a wild write with `granary heap`, and in a core file")
 }
 
 func mappings(w World, p process) []Finding {
