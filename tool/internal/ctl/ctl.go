@@ -36,7 +36,7 @@ var verbs = []verb{
 			return fmt.Sprintf("sent %s of free objects from the caches to the slabs", present.Bytes(o.Bytes))
 		}},
 	{"reset", "let the peaks in its figures begin anew", -1, func([]string) inspect.Command { return inspect.Reset() },
-		func(Outcome) string { return "peaks count from now on" }},
+		func(Outcome) string { return "lets its peaks begin anew" }},
 	{"set", "change options, NAME:VALUE each", 1, func(words []string) inspect.Command { return inspect.Set(strings.Join(words, ",")) },
 		func(o Outcome) string { return "set " + strings.Join(o.Words, ", ") }},
 }

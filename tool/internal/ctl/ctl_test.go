@@ -96,7 +96,7 @@ func TestPurgeSetAndResetOfALiveProcess(t *testing.T) {
 	}
 	for _, c := range []struct{ words, want string }{
 		{"set dirty_decay_ms:250 check_at_exit:false", " set dirty_decay_ms:250, check_at_exit:false ("},
-		{"reset", " peaks count from now on ("},
+		{"reset", " lets its peaks begin anew ("},
 		{"flush", " of free objects from the caches to the slabs ("},
 		{"purge", " gave back "},
 	} {

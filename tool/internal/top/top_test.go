@@ -125,6 +125,7 @@ func ticks(n int) (out []string) {
 func TestScreens(t *testing.T) {
 	open := []string{"tick", "enter"}
 	for name, words := range map[string][]string{
+		"start":           {},
 		"list":            {"tick"},
 		"list-by-pid":     {"tick", "s", "s", "down", "down"},
 		"list-ours":       {"tick", "g", "down"},

@@ -85,11 +85,14 @@ func (m Model) listLines() []string {
 	rows := m.shown()
 	heads := map[string]string{"rss": "RSS", "heap": "HEAP", "pid": "PID", "allocator": "ALLOCATOR", "command": "COMMAND"}
 	lines := []string{
-		bold.Render(fmt.Sprintf("granary top  %s  %d processes, by %s", m.source.Now().Format(time.TimeOnly), len(rows), heads[orders[m.order]])),
+		bold.Render(fmt.Sprintf("granary top  %s  processes: %d, by %s", m.source.Now().Format(time.TimeOnly), len(rows), heads[orders[m.order]])),
 		inverse.Render(pad(fmt.Sprintf("%8s  %-12s %-8s %10s %10s  %s", "PID", "ALLOCATOR", "VERSION", "HEAP", "RSS", "COMMAND"), m.width)),
 	}
 	if m.listErr != nil {
 		return append(lines, warnings.Render(cut(m.listErr.Error(), m.width)))
+	}
+	if m.list.Processes == nil {
+		return append(lines, "reading the processes ...")
 	}
 	first := max(0, m.cursor-max(1, m.height-4)+1) // keeps the cursor in sight
 	for i := first; i < len(rows); i++ {
