@@ -46,7 +46,7 @@ summaries() {
   done
 }
 
-step build cmake --build build --target core/test/all -j "$jobs"
+step build cmake --build build --target core/test/all bench/all -j "$jobs"
 step layers scripts/check_layers.py
 step documents scripts/check_doc_paths.py
 step reference scripts/gen_reference.py --check

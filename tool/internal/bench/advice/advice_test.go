@@ -127,3 +127,38 @@ func TestDeployLinesAreExact(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAllocatorsThatAreTheSameAreNotToldApart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	told := map[string]int{}
+	const trials = 400
+	for range trials {
+		r := &bench.Results{}
+		for _, phase := range []string{"a", "b", "c"} {
+			r.Rows = append(r.Rows, bench.Row{Phase: phase, Metric: "RSS", Unit: "bytes", Better: bench.Lower})
+		}
+		for _, name := range []string{"A", "B"} {
+			r.Contenders = append(r.Contenders, allocators.Contender{Name: name})
+		}
+		for round := range 5 {
+			drift := 1 + 0.1*rng.Float64()
+			for _, c := range r.Contenders {
+				var s bench.Sample
+				for _, row := range r.Rows {
+					s.Set(row.Phase, row.Metric, 1e8*drift*(1+0.02*rng.NormFloat64()))
+				}
+				r.Add(c.Name, round, s)
+			}
+		}
+		v, ok := Judge(r, Goals[0])
+		if !ok {
+			t.Fatal("no verdict")
+		}
+		if v.Standings[1].ToBest.Differs() {
+			told[v.Standings[0].Contender.Name]++
+		}
+	}
+	if n := told["A"] + told["B"]; n > trials*5/100 {
+		t.Errorf("the same allocator is told from itself in %d of %d trials", n, trials)
+	}
+}

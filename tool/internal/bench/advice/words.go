@@ -40,6 +40,17 @@ func (v Verdict) Sentences() []string {
 	return out
 }
 
+// Equals is how many contenders are not shown to be worse than the best.
+func (v Verdict) Equals() int {
+	n := 0
+	for _, s := range v.Standings[1:] {
+		if s.Missing == 0 && !s.ToBest.Differs() {
+			n++
+		}
+	}
+	return n
+}
+
 func more(ratio float64) string {
 	if ratio >= 2 {
 		return fmt.Sprintf("%.1f times the", ratio)

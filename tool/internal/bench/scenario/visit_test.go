@@ -178,3 +178,56 @@ func TestNoiseOfABusyNeighbourIsSeen(t *testing.T) {
 		t.Errorf("run %+v", r)
 	}
 }
+
+// leak keeps what it allocates: a mebibyte every twentieth of a second.
+const leak = `import sys, time
+kept = []
+for _ in range(40):
+    kept.append(bytearray(1 << 20))
+    time.sleep(0.05)
+time.sleep(60)
+`
+
+func TestALeakShowsInTheSamplesOverTime(t *testing.T) {
+	python, err := Need{"/usr/bin/python3", "python3"}.Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	var first, last float64
+	watch := Phase{Name: "watch", Do: func(ctx context.Context, v *Visit) error {
+		seen, err := v.Watch(ctx, func(ctx context.Context, _ *Load) error {
+			for range 600 { // until twenty of its mebibytes are there, however slow the machine
+				if err := Sleep(ctx, 50*time.Millisecond); err != nil {
+					return err
+				}
+				if rss, err := v.RSS(); err != nil || rss > 35<<20 {
+					return err
+				}
+			}
+			return nil
+		})
+		last = seen.EndRSS
+		return err
+	}}
+	sample, err := visit(t, serve(ServerSpec{Name: "python3", Path: python, Args: []string{"-c", leak}}, watch), glibc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r bench.Results
+	r.Add("glibc", 0, sample)
+	rising := 0
+	for _, s := range r.Series {
+		if s.Phase != "watch" || s.Metric != MetricRSS {
+			continue
+		}
+		first = s.Points[0][1]
+		for i := 1; i < len(s.Points); i++ {
+			if s.Points[i][1] > s.Points[i-1][1] {
+				rising++
+			}
+		}
+	}
+	if last-first < 10<<20 || rising < 4 {
+		t.Errorf("RSS went from %.0f to %.0f bytes, rising %d times", first, last, rising)
+	}
+}
