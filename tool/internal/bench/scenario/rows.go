@@ -50,6 +50,9 @@ func StartPhase(start func(context.Context, *Visit) error) Phase {
 	}}
 }
 
+// WarmUp is load before anything is recorded.
+func WarmUp(load func(context.Context, *Visit) error) Phase { return Phase{Name: "warm-up", Do: load} }
+
 // IdlePhase leaves the server alone for the parameter called settle, and records what is left.
 func IdlePhase() Phase {
 	return Phase{"idle after the load", []bench.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {

@@ -2,16 +2,13 @@ package services
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/cpushare"
 	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/procfs"
 )
 
 var kv = scenario.Scenario{
@@ -31,10 +28,7 @@ var kv = scenario.Scenario{
 	Phases: kvPhases,
 }
 
-const (
-	metricShare = "CPU share of the allocator"
-	metricLive  = "RSS / live"
-)
+const metricLive = "RSS / live"
 
 // A kvVisit is the state that the phases of one visit share.
 type kvVisit struct {
@@ -48,7 +42,7 @@ func kvPhases(values scenario.Values) []scenario.Phase {
 	for _, size := range values.Numbers("values") {
 		for _, test := range []string{"set", "get"} {
 			list = append(list, scenario.Phase{
-				Name: fmt.Sprintf("%s %d B", test, size), Rows: append(benchmarkRows(), scenario.LowerRow(metricShare, "%")),
+				Name: fmt.Sprintf("%s %d B", test, size), Rows: benchmarkRows(),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return k.load(ctx, v, test, size) },
 			})
 		}
@@ -76,22 +70,13 @@ func (k *kvVisit) start(ctx context.Context, v *scenario.Visit) (err error) {
 }
 
 func (k *kvVisit) load(ctx context.Context, v *scenario.Visit, test string, size int) error {
-	sampler, err := cpushare.Start(procfs.Live(), v.Server.PID(), 499)
-	if err != nil && !errors.Is(err, cpushare.ErrNotAllowed) {
-		return err
-	}
 	var b benchmarked
-	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
-		b, err = redisBenchmark(ctx, v, k.port, test, size, "-c", v.Values["connections"], "-P", v.Values["pipeline"])
-		return err
+	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) error {
+		return v.ShareOf(func() (err error) {
+			b, err = redisBenchmark(ctx, v, k.port, test, size, "-c", v.Values["connections"], "-P", v.Values["pipeline"])
+			return err
+		})
 	})
-	if sampler != nil {
-		code, codeErr := cpushare.CodeOf(procfs.Live(), v.Server.PID(), v.Contender)
-		share := sampler.Stop(code)
-		if codeErr == nil {
-			v.Set(metricShare, share.Allocator*100)
-		}
-	}
 	if err != nil {
 		return err
 	}

@@ -48,10 +48,10 @@ const (
 func mariadbPhases(values scenario.Values) []scenario.Phase {
 	list := []scenario.Phase{
 		scenario.StartPhase(startMariadb),
-		{Name: "warm-up", Do: func(ctx context.Context, v *scenario.Visit) error {
+		scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
 			_, err := sysbench(ctx, v, values.Words("workloads")[0], 16, int(max(1, values.Duration("warmup").Seconds())), nil)
 			return err
-		}},
+		}),
 	}
 	for _, workload := range values.Words("workloads") {
 		for _, threads := range values.Numbers("threads") {

@@ -67,6 +67,10 @@ func nginxPhases(values scenario.Values) []scenario.Phase {
 		port, err = startNginx(ctx, v)
 		return err
 	})}
+	list = append(list, scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
+		_, err := v.Tool(ctx, v.Paths["wrk"], "-t2", "-c16", "-d1s", fmt.Sprintf("http://127.0.0.1:%d%s", port, nginxPages["ssi"]))
+		return err
+	}))
 	for _, page := range values.Words("pages") {
 		for _, connections := range values.Numbers("connections") {
 			list = append(list, scenario.Phase{

@@ -42,7 +42,10 @@ var postgres = scenario.Scenario{
 const postgresUser = "postgres"
 
 func postgresPhases(values scenario.Values) []scenario.Phase {
-	list := []scenario.Phase{scenario.StartPhase(startPostgres)}
+	list := []scenario.Phase{scenario.StartPhase(startPostgres), scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
+		_, err := v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-S", "-c", "4", "-T", "1", "postgres")
+		return err
+	})}
 	for _, workload := range values.Words("workloads") {
 		for _, clients := range values.Numbers("clients") {
 			list = append(list, scenario.Phase{

@@ -124,7 +124,7 @@ func (r *redisVisit) valuePhases() []scenario.Phase {
 func benchmarkRows() []bench.Row {
 	rows := []bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}
 	rows = append(rows, scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...)
-	return append(rows, scenario.LowerRow(scenario.MetricCPU, "s"))
+	return append(rows, scenario.LowerRow(scenario.MetricCPU, "s"), scenario.ShareRow())
 }
 
 func (r *redisVisit) benchmark(test string, size int, more ...string) func(context.Context, *scenario.Visit) error {
@@ -132,7 +132,11 @@ func (r *redisVisit) benchmark(test string, size int, more ...string) func(conte
 		if _, err := r.cpu(v); err != nil {
 			return err
 		}
-		b, err := redisBenchmark(ctx, v, r.port, test, size, more...)
+		var b benchmarked
+		err := v.ShareOf(func() (err error) {
+			b, err = redisBenchmark(ctx, v, r.port, test, size, more...)
+			return err
+		})
 		if err != nil {
 			return err
 		}

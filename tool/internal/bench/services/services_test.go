@@ -8,10 +8,14 @@ import (
 	"testing"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/scenario"
 )
 
 func TestKvFillsItsRows(t *testing.T) {
-	r := measure(t, kv, "--requests", "20000", "--values", "100", "--settle", "50ms")
+	r := measure(t, kv, "--requests", "100000", "--values", "100", "--settle", "50ms")
+	if share, ok := r.Values("glibc", bench.Key{Phase: "set 100 B", Metric: scenario.MetricShare})[0]; ok && (share < 0.1 || share > 60) {
+		t.Errorf("the allocator's share is %v %%", share)
+	}
 	if ratio := r.Values("glibc", bench.Key{Phase: "filled, 100 B", Metric: metricLive})[0]; ratio < 1 || ratio > 10 {
 		t.Errorf("RSS / live is %v", ratio)
 	}
