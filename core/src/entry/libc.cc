@@ -65,12 +65,12 @@ static void* malloc_skip_new_handler(size_t size) noexcept {
   return heap.Allocate(size);
 }
 
-GRANARY_EXPORT void* malloc(size_t size) noexcept {
+GRANARY_EXPORT GRANARY_HOT void* malloc(size_t size) noexcept {
   if (void* p = TryAllocate(size)) return p;
   return AllocateSlow(size);
 }
 
-GRANARY_EXPORT void free(void* p) noexcept {
+GRANARY_EXPORT GRANARY_HOT void free(void* p) noexcept {
   if (TryFree(p)) return;
   FreeSlow(p);
 }

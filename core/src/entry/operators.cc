@@ -86,8 +86,8 @@ using namespace granary;
 using std::align_val_t;
 using std::nothrow_t;
 
-GRANARY_EXPORT void* operator new(size_t n) { return New(n); }
-GRANARY_EXPORT void* operator new[](size_t n) { return New(n); }
+GRANARY_EXPORT GRANARY_HOT void* operator new(size_t n) { return New(n); }
+GRANARY_EXPORT GRANARY_HOT void* operator new[](size_t n) { return New(n); }
 GRANARY_EXPORT void* operator new(size_t n, const nothrow_t&) noexcept { return NewNothrow(n); }
 GRANARY_EXPORT void* operator new[](size_t n, const nothrow_t&) noexcept { return NewNothrow(n); }
 GRANARY_EXPORT void* operator new(size_t n, align_val_t a) { return NewOrThrow(n, Bytes(a)); }
@@ -99,12 +99,12 @@ GRANARY_EXPORT void* operator new[](size_t n, align_val_t a, const nothrow_t&) n
   return NewOrNull(n, Bytes(a));
 }
 
-GRANARY_EXPORT void operator delete(void* p) noexcept { Delete(p); }
-GRANARY_EXPORT void operator delete[](void* p) noexcept { Delete(p); }
+GRANARY_EXPORT GRANARY_HOT void operator delete(void* p) noexcept { Delete(p); }
+GRANARY_EXPORT GRANARY_HOT void operator delete[](void* p) noexcept { Delete(p); }
 GRANARY_EXPORT void operator delete(void* p, const nothrow_t&) noexcept { Delete(p); }
 GRANARY_EXPORT void operator delete[](void* p, const nothrow_t&) noexcept { Delete(p); }
-GRANARY_EXPORT void operator delete(void* p, size_t n) noexcept { DeleteSized(p, n); }
-GRANARY_EXPORT void operator delete[](void* p, size_t n) noexcept { DeleteSized(p, n); }
+GRANARY_EXPORT GRANARY_HOT void operator delete(void* p, size_t n) noexcept { DeleteSized(p, n); }
+GRANARY_EXPORT GRANARY_HOT void operator delete[](void* p, size_t n) noexcept { DeleteSized(p, n); }
 GRANARY_EXPORT void operator delete(void* p, align_val_t) noexcept { Delete(p); }
 GRANARY_EXPORT void operator delete[](void* p, align_val_t) noexcept { Delete(p); }
 GRANARY_EXPORT void operator delete(void* p, align_val_t, const nothrow_t&) noexcept { Delete(p); }

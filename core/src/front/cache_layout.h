@@ -27,7 +27,7 @@ constexpr size_t LongCapacity(SizeClass c) {
   const size_t fit = 128 * kKiB / kClassSize[c];
   const size_t least = ShortCapacity(c) + 2;
   if (!IsSmall(c)) return 2;
-  return fit > 254 ? 254 : fit < least ? least : fit;
+  return fit > 1022 ? 1022 : fit < least ? least : fit;
 }
 
 struct CacheLayout {

@@ -44,11 +44,17 @@ void OneRequestHasOneUsableSize() {
   }
 }
 
-// Beyond 32 KiB blocks are made of whole granules of 16 KiB.
+// Beyond 32 KiB blocks are made of whole granules.
+#if defined(__aarch64__)
+constexpr size_t kGranule = 64 << 10;
+#else
+constexpr size_t kGranule = 16 << 10;
+#endif
+
 void TheSlackIsBounded() {
   for (size_t size = 128; size < (1 << 20); size += size / 5) {
     void* block = malloc(size);
-    const size_t slack = size <= (32 << 10) ? size / 4 + 16 : size / 4 + (16 << 10);
+    const size_t slack = size <= (32 << 10) ? size / 4 + 16 : size / 4 + kGranule;
     CHECK(malloc_usable_size(block) <= size + slack);
     free(block);
   }
