@@ -153,6 +153,14 @@ bool CommitIsStrict() {
   return known == '2';
 }
 
+// Not on arm64 yet: qemu's emulation unmaps the source in spite of the flag, and no arm64 kernel
+// was at hand.
+#if defined(__aarch64__)
+constexpr bool kMovesPages = false;
+#else
+constexpr bool kMovesPages = true;
+#endif
+
 bool Remap(void* from, size_t bytes, void* to, int flags) {
   return !Failed(Call(SYS_mremap, Bits(from), static_cast<long>(bytes), static_cast<long>(bytes),
                       MREMAP_MAYMOVE | MREMAP_FIXED | flags, Bits(to)));
@@ -161,16 +169,10 @@ bool Remap(void* from, size_t bytes, void* to, int flags) {
 }  // namespace
 
 // The kernel unmaps the target before it looks whether limits on address space allow the move, so a
-// refusal would leave a hole in the heap: where there are such limits, it is not asked. Not on
-// arm64 yet: qemu's emulation unmaps the source in spite of the flag, and no arm64 kernel was at
-// hand.
+// refusal would leave a hole in the heap: where there are such limits, it is not asked.
 bool Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
-#if defined(__aarch64__)
-  return from == to && bytes == 0;
-#else
-  if (Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return false;
+  if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return false;
   return Remap(from, bytes, to, MREMAP_DONTUNMAP);
-#endif
 }
 
 size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }
