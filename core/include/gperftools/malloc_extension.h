@@ -1,7 +1,7 @@
 // gperftools' class MallocExtension, for programs that call what instance() returns. Three methods
-// that fill objects of the C++ library leave them as they are: GetHeapSample, GetHeapGrowthStacks and
-// GetFreeListSizes. There are no stack traces, ranges or system allocators, and a program cannot
-// derive a class from this one: the library has neither its table of methods nor its type.
+// that fill objects of the C++ library leave them as they are: GetHeapSample, GetHeapGrowthStacks
+// and GetFreeListSizes. There are no stack traces, ranges or system allocators, and a program
+// cannot derive a class from this one: the library has neither its table of methods nor its type.
 #ifndef GRANARY_GPERFTOOLS_MALLOC_EXTENSION_H
 #define GRANARY_GPERFTOOLS_MALLOC_EXTENSION_H
 
@@ -28,41 +28,41 @@ class MallocExtension {
     size_t min_object_size;
     size_t max_object_size;
     size_t total_bytes_free;
-    const char *type;
+    const char* type;
   };
-  typedef void(RangeFunction)(void *, const base::MallocRange *);
+  typedef void(RangeFunction)(void*, const base::MallocRange*);
 
-  static MallocExtension *instance();
+  static MallocExtension* instance();
   static void Initialize();
-  static void Register(MallocExtension *implementation);
+  static void Register(MallocExtension* implementation);
 
   // The order is that of the table of methods.
   virtual ~MallocExtension();
   virtual bool VerifyAllMemory();
-  virtual bool VerifyNewMemory(const void *p);
-  virtual bool VerifyArrayNewMemory(const void *p);
-  virtual bool VerifyMallocMemory(const void *p);
-  virtual bool MallocMemoryStats(int *blocks, size_t *total, int histogram[kMallocHistogramSize]);
-  virtual void GetStats(char *buffer, int buffer_length);
-  virtual void GetHeapSample(MallocExtensionWriter *writer);
-  virtual void GetHeapGrowthStacks(MallocExtensionWriter *writer);
-  virtual void Ranges(void *arg, RangeFunction func);
-  virtual bool GetNumericProperty(const char *property, size_t *value);
-  virtual bool SetNumericProperty(const char *property, size_t value);
+  virtual bool VerifyNewMemory(const void* p);
+  virtual bool VerifyArrayNewMemory(const void* p);
+  virtual bool VerifyMallocMemory(const void* p);
+  virtual bool MallocMemoryStats(int* blocks, size_t* total, int histogram[kMallocHistogramSize]);
+  virtual void GetStats(char* buffer, int buffer_length);
+  virtual void GetHeapSample(MallocExtensionWriter* writer);
+  virtual void GetHeapGrowthStacks(MallocExtensionWriter* writer);
+  virtual void Ranges(void* arg, RangeFunction func);
+  virtual bool GetNumericProperty(const char* property, size_t* value);
+  virtual bool SetNumericProperty(const char* property, size_t value);
   virtual void MarkThreadIdle();
   virtual void MarkThreadBusy();
-  virtual SysAllocator *GetSystemAllocator();
-  virtual void SetSystemAllocator(SysAllocator *a);
+  virtual SysAllocator* GetSystemAllocator();
+  virtual void SetSystemAllocator(SysAllocator* a);
   virtual void ReleaseToSystem(size_t num_bytes);
   virtual void ReleaseFreeMemory();
   virtual void SetMemoryReleaseRate(double rate);
   virtual double GetMemoryReleaseRate();
   virtual size_t GetEstimatedAllocatedSize(size_t size);
-  virtual size_t GetAllocatedSize(const void *p);
-  virtual Ownership GetOwnership(const void *p);
-  virtual void GetFreeListSizes(std::vector<FreeListInfo> *v);
-  virtual void **ReadStackTraces(int *sample_period);
-  virtual void **ReadHeapGrowthStackTraces();
+  virtual size_t GetAllocatedSize(const void* p);
+  virtual Ownership GetOwnership(const void* p);
+  virtual void GetFreeListSizes(std::vector<FreeListInfo>* v);
+  virtual void** ReadStackTraces(int* sample_period);
+  virtual void** ReadHeapGrowthStackTraces();
   virtual size_t GetThreadCacheSize();
   virtual void MarkThreadTemporarilyIdle();
 };

@@ -25,8 +25,9 @@
 #if SIZEOF_PTR == 4 || INTPTR_MAX == INT32_MAX
 #define MALLOCX_ALIGN(a) ((int)(ffs((int)(a)) - 1))
 #else
-#define MALLOCX_ALIGN(a) \
-  ((int)(((size_t)(a) < (size_t)INT_MAX) ? ffs((int)(a)) - 1 : ffs((int)(((size_t)(a)) >> 32)) + 31))
+#define MALLOCX_ALIGN(a)                                     \
+  ((int)(((size_t)(a) < (size_t)INT_MAX) ? ffs((int)(a)) - 1 \
+                                         : ffs((int)(((size_t)(a)) >> 32)) + 31))
 #endif
 #define MALLOCX_ZERO ((int)0x40)
 #define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
@@ -46,60 +47,60 @@ extern "C" {
 #define JEMALLOC_ALLOCATOR
 
 typedef struct extent_hooks_s extent_hooks_t;
-typedef void *(extent_alloc_t)(extent_hooks_t *, void *, size_t, size_t, bool *, bool *, unsigned);
-typedef bool(extent_dalloc_t)(extent_hooks_t *, void *, size_t, bool, unsigned);
-typedef void(extent_destroy_t)(extent_hooks_t *, void *, size_t, bool, unsigned);
-typedef bool(extent_commit_t)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
-typedef bool(extent_decommit_t)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
-typedef bool(extent_purge_t)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
-typedef bool(extent_split_t)(extent_hooks_t *, void *, size_t, size_t, size_t, bool, unsigned);
-typedef bool(extent_merge_t)(extent_hooks_t *, void *, size_t, void *, size_t, bool, unsigned);
+typedef void*(extent_alloc_t)(extent_hooks_t*, void*, size_t, size_t, bool*, bool*, unsigned);
+typedef bool(extent_dalloc_t)(extent_hooks_t*, void*, size_t, bool, unsigned);
+typedef void(extent_destroy_t)(extent_hooks_t*, void*, size_t, bool, unsigned);
+typedef bool(extent_commit_t)(extent_hooks_t*, void*, size_t, size_t, size_t, unsigned);
+typedef bool(extent_decommit_t)(extent_hooks_t*, void*, size_t, size_t, size_t, unsigned);
+typedef bool(extent_purge_t)(extent_hooks_t*, void*, size_t, size_t, size_t, unsigned);
+typedef bool(extent_split_t)(extent_hooks_t*, void*, size_t, size_t, size_t, bool, unsigned);
+typedef bool(extent_merge_t)(extent_hooks_t*, void*, size_t, void*, size_t, bool, unsigned);
 
 /* A result of true means that it was not done. Only alloc must be there. */
 struct extent_hooks_s {
-  extent_alloc_t *alloc;
-  extent_dalloc_t *dalloc;
-  extent_destroy_t *destroy;
-  extent_commit_t *commit;
-  extent_decommit_t *decommit;
-  extent_purge_t *purge_lazy;
-  extent_purge_t *purge_forced;
-  extent_split_t *split;
-  extent_merge_t *merge;
+  extent_alloc_t* alloc;
+  extent_dalloc_t* dalloc;
+  extent_destroy_t* destroy;
+  extent_commit_t* commit;
+  extent_decommit_t* decommit;
+  extent_purge_t* purge_lazy;
+  extent_purge_t* purge_forced;
+  extent_split_t* split;
+  extent_merge_t* merge;
 };
 
 #define JEMALLOC_FUNCTIONS_(prefix)                                                               \
-  extern const char *prefix##malloc_conf;                                                         \
-  extern void (*prefix##malloc_message)(void *, const char *);                                    \
-  void *prefix##mallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                 \
-  void *prefix##rallocx(void *ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
-  size_t prefix##xallocx(void *ptr, size_t size, size_t extra, int flags) JEMALLOC_NOTHROW;       \
-  size_t prefix##sallocx(const void *ptr, int flags) JEMALLOC_NOTHROW;                            \
-  void prefix##dallocx(void *ptr, int flags) JEMALLOC_NOTHROW;                                    \
-  void prefix##sdallocx(void *ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
+  extern const char* prefix##malloc_conf;                                                         \
+  extern void (*prefix##malloc_message)(void*, const char*);                                      \
+  void* prefix##mallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                 \
+  void* prefix##rallocx(void* ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
+  size_t prefix##xallocx(void* ptr, size_t size, size_t extra, int flags) JEMALLOC_NOTHROW;       \
+  size_t prefix##sallocx(const void* ptr, int flags) JEMALLOC_NOTHROW;                            \
+  void prefix##dallocx(void* ptr, int flags) JEMALLOC_NOTHROW;                                    \
+  void prefix##sdallocx(void* ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
   size_t prefix##nallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                \
-  int prefix##mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen)   \
+  int prefix##mallctl(const char* name, void* oldp, size_t* oldlenp, void* newp, size_t newlen)   \
       JEMALLOC_NOTHROW;                                                                           \
-  int prefix##mallctlnametomib(const char *name, size_t *mibp, size_t *miblenp) JEMALLOC_NOTHROW; \
-  int prefix##mallctlbymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp,         \
-                           void *newp, size_t newlen) JEMALLOC_NOTHROW;                           \
-  void prefix##malloc_stats_print(void (*write_cb)(void *, const char *), void *cbopaque,         \
-                                  const char *opts);
+  int prefix##mallctlnametomib(const char* name, size_t* mibp, size_t* miblenp) JEMALLOC_NOTHROW; \
+  int prefix##mallctlbymib(const size_t* mib, size_t miblen, void* oldp, size_t* oldlenp,         \
+                           void* newp, size_t newlen) JEMALLOC_NOTHROW;                           \
+  void prefix##malloc_stats_print(void (*write_cb)(void*, const char*), void* cbopaque,           \
+                                  const char* opts);
 
 /* The names of the C library's family too: the unprefixed ones are in <stdlib.h> and <malloc.h>. */
-#define JEMALLOC_FAMILY_(prefix)                                                              \
-  void *prefix##malloc(size_t size) JEMALLOC_NOTHROW;                                         \
-  void *prefix##calloc(size_t num, size_t size) JEMALLOC_NOTHROW;                             \
-  void *prefix##realloc(void *ptr, size_t size) JEMALLOC_NOTHROW;                             \
-  void prefix##free(void *ptr) JEMALLOC_NOTHROW;                                              \
-  void *prefix##aligned_alloc(size_t alignment, size_t size) JEMALLOC_NOTHROW;                \
-  int prefix##posix_memalign(void **memptr, size_t alignment, size_t size) JEMALLOC_NOTHROW;  \
-  void *prefix##memalign(size_t alignment, size_t size) JEMALLOC_NOTHROW;                     \
-  void *prefix##valloc(size_t size) JEMALLOC_NOTHROW;                                         \
-  void *prefix##pvalloc(size_t size) JEMALLOC_NOTHROW;                                        \
-  size_t prefix##malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void *ptr) JEMALLOC_NOTHROW;   \
-  void prefix##free_sized(void *ptr, size_t size) JEMALLOC_NOTHROW;                           \
-  void prefix##free_aligned_sized(void *ptr, size_t alignment, size_t size) JEMALLOC_NOTHROW;
+#define JEMALLOC_FAMILY_(prefix)                                                             \
+  void* prefix##malloc(size_t size) JEMALLOC_NOTHROW;                                        \
+  void* prefix##calloc(size_t num, size_t size) JEMALLOC_NOTHROW;                            \
+  void* prefix##realloc(void* ptr, size_t size) JEMALLOC_NOTHROW;                            \
+  void prefix##free(void* ptr) JEMALLOC_NOTHROW;                                             \
+  void* prefix##aligned_alloc(size_t alignment, size_t size) JEMALLOC_NOTHROW;               \
+  int prefix##posix_memalign(void** memptr, size_t alignment, size_t size) JEMALLOC_NOTHROW; \
+  void* prefix##memalign(size_t alignment, size_t size) JEMALLOC_NOTHROW;                    \
+  void* prefix##valloc(size_t size) JEMALLOC_NOTHROW;                                        \
+  void* prefix##pvalloc(size_t size) JEMALLOC_NOTHROW;                                       \
+  size_t prefix##malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void* ptr) JEMALLOC_NOTHROW;  \
+  void prefix##free_sized(void* ptr, size_t size) JEMALLOC_NOTHROW;                          \
+  void prefix##free_aligned_sized(void* ptr, size_t alignment, size_t size) JEMALLOC_NOTHROW;
 
 JEMALLOC_FUNCTIONS_()
 JEMALLOC_FUNCTIONS_(je_)
@@ -109,9 +110,9 @@ JEMALLOC_FAMILY_(_rjem_)
 #undef JEMALLOC_FUNCTIONS_
 #undef JEMALLOC_FAMILY_
 
-extern const char *malloc_conf_2_conf_harder;
+extern const char* malloc_conf_2_conf_harder;
 #if !defined(_MALLOC_H)
-extern size_t malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void *ptr) JEMALLOC_NOTHROW;
+extern size_t malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void* ptr) JEMALLOC_NOTHROW;
 #endif
 
 #ifdef __cplusplus

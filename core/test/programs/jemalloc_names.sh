@@ -15,6 +15,7 @@ ln -s "$root/core/include" "$names/include"
 cp "$root/integrations/packages/jemalloc-config" "$names/bin/"
 cp "$root"/integrations/packages/*.pc "$names/lib/pkgconfig/"
 
+within() { [ "$1" -le "$2" ] && [ "$2" -le "$3" ]; }
 says() { printf '%s\n' "$2" | grep -q -e "$1" || fail "expected to read \"$1\" in: $2"; }
 
 # Built as build systems do it.
@@ -122,7 +123,7 @@ else
   echo 'not tried: varnishd is not installed.'
 fi
 
-command -v redis-server >/dev/null 2>&1 && command -v redis-cli >/dev/null 2>&1 || skip 'redis is not installed.'
+need redis-server redis-cli
 readelf -d "$(command -v redis-server)" | grep -q 'NEEDED.*libjemalloc.so.2' || skip 'redis-server does not need jemalloc.'
 port=$(free_port)
 mkdir "$work/data"
@@ -144,11 +145,11 @@ resident=$(info allocator_resident)
 rss=$(info used_memory_rss)
 says jemalloc-5 "$(info mem_allocator)"
 [ "$used" -gt 40000000 ] || fail "only $used bytes are used."
-[ "$allocated" -ge $((used * 9 / 10)) ] && [ "$allocated" -le $((used * 13 / 10)) ] ||
+within $((used * 9 / 10)) "$allocated" $((used * 13 / 10)) ||
   fail "allocator_allocated $allocated is far from used_memory $used."
-[ "$allocated" -le "$active" ] && [ "$active" -le "$resident" ] ||
+within "$allocated" "$active" "$resident" ||
   fail "allocated $allocated, active $active and resident $resident are out of order."
-[ "$resident" -ge $((rss * 7 / 10)) ] && [ "$resident" -le $((rss * 13 / 10)) ] ||
+within $((rss * 7 / 10)) "$resident" $((rss * 13 / 10)) ||
   fail "allocator_resident $resident is far from the RSS $rss."
 expect_equal OK "$(cli memory purge)" 'MEMORY PURGE'
 says '^--- End jemalloc statistics ---' "$(cli memory malloc-stats)"
