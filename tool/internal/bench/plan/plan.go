@@ -83,7 +83,13 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 			break
 		}
 		for _, subject := range p.subjects() {
-			if err := r.subject(ctx, p.First+round, subject); err != nil {
+			err := r.subject(ctx, p.First+round, subject)
+			if errors.Is(err, errLate) {
+				results.Notes = append(results.Notes, fmt.Sprintf(
+					"stopped in round %d of %d, as it would not have ended within %v", round+1, p.Rounds, p.Budget))
+				return nil
+			}
+			if err != nil {
 				results.Notes = append(results.Notes, fmt.Sprintf("interrupted in round %d of %d", round+1, p.Rounds))
 				return err
 			}
@@ -99,6 +105,9 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 	}
 	return nil
 }
+
+// errLate ends a round that was begun in time and would not end in time.
+var errLate = errors.New("the budget is spent")
 
 // A place is where a contender may be out.
 type place struct{ subject, contender string }
@@ -148,6 +157,9 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 			continue
 		}
 		if r.late(longest) {
+			if round > r.First {
+				return errLate
+			}
 			r.leaveOut(subject, c.Name)
 			continue
 		}

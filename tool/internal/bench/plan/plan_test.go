@@ -134,6 +134,28 @@ func TestABudgetTooSmallForARoundLeavesContendersOutButNotOurs(t *testing.T) {
 	}
 }
 
+func TestARoundThatBecomesTooSlowIsGivenUp(t *testing.T) {
+	now := time.Unix(0, 0)
+	var r bench.Results
+	steps := 0
+	p := Plan{Contenders: abc, Rounds: 5, Parts: 1, Budget: 20 * time.Minute, Progress: &counts{}, Now: func() time.Time { return now },
+		Work: func(_ context.Context, s Step, _ func(string)) (bench.Sample, error) {
+			if steps++; steps > 3 {
+				now = now.Add(8 * time.Minute) // somebody else began to work
+			}
+			now = now.Add(time.Minute)
+			var sample bench.Sample
+			sample.Set("p", "m", 1)
+			return sample, nil
+		}}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Rounds != 1 || len(r.Observations) != 3 || now.After(time.Unix(0, 0).Add(p.Budget)) || !strings.Contains(r.Notes[0], "stopped in round 2 of 5") {
+		t.Errorf("%d rounds until %v, notes %q", r.Rounds, now, r.Notes)
+	}
+}
+
 func TestAddedRoundsAreNumberedOn(t *testing.T) {
 	var order []string
 	r := bench.Results{Rounds: 3, Seconds: 1000}
