@@ -3,6 +3,8 @@ package inspect
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +82,26 @@ func TestResetLetsPeaksStartAgain(t *testing.T) {
 	peak, _ := s.Value("used_spans_peak")
 	if used, _ := s.Value("used_spans"); used != peak {
 		t.Errorf("the peak is %d after a reset at %d", peak, used)
+	}
+}
+
+func TestAProcessInANamespaceIsReadAndSteered(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("it takes root and unshare to make namespaces")
+	}
+	cmd := exec.Command(unshare, "--pid", "--fork", "--mount", "--mount-proc", "env", "LD_PRELOAD="+library(t), "GRANARY_CONF="+never, holder(t), "helper")
+	h := start(t, cmd)
+	children, err := exec.Command("pgrep", "-P", itoa(h.pid())).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := mustOpen(t, atoi(t, strings.TrimSpace(string(children))))
+	if live, _ := mustSnapshot(t, target).Value("live"); live == 0 {
+		t.Error("nothing lives in the process")
+	}
+	if _, err := request(t, target, Purge(), 10*time.Second); err != nil {
+		t.Error(err)
 	}
 }
 
