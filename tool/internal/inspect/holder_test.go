@@ -91,6 +91,7 @@ func start(t testing.TB, cmd *exec.Cmd) *held {
 	t.Cleanup(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()
+		os.Remove(publishedPath(cmd.Process.Pid)) // what a killed process leaves
 	})
 	h := &held{cmd, map[string]uint64{}}
 	lines := bufio.NewScanner(out)

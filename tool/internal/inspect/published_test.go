@@ -20,7 +20,6 @@ func TestPublishedFiguresAreThoseOfTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer target.Close()
-	t.Cleanup(func() { os.Remove(publishedPath(h.pid())) })
 	s := mustSnapshot(t, target)
 	for range 200 { // the first file is of the start, when there was no heap yet
 		if live, _ := s.Value("live"); live == h.said["live"] {
@@ -45,7 +44,6 @@ func TestPublishedFiguresAreThoseOfTheProcess(t *testing.T) {
 
 func TestTheHelperPublishesOnceASecond(t *testing.T) {
 	h := hold(t, "helper", "stats_file:true")
-	t.Cleanup(func() { os.Remove(publishedPath(h.pid())) })
 	begin, err := os.Stat(publishedPath(h.pid()))
 	if err != nil {
 		t.Fatal(err)
