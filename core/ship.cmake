@@ -7,7 +7,9 @@ set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1
 target_link_options(granary PRIVATE -static-libgcc
   # Far from everything else, so that no fault maps it by the way; see entry/layout.cc.
   LINKER:--section-start=.granary_descriptor=0x180000
-  LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined
+  LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code
+  # The kernel maps what is touched by windows of 64 KiB: begin on one.
+  LINKER:-z,max-page-size=65536 LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined
   LINKER:-T,${CMAKE_CURRENT_SOURCE_DIR}/cold.ld)
 set_target_properties(granary PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cold.ld)
 

@@ -15,3 +15,5 @@
 // otherwise depend on whatever code stands before it.
 #define GRANARY_HOT __attribute__((aligned(64)))
 #define GRANARY_COLD __attribute__((cold, noinline))
+// What most processes never call: apart from what they do (core/cold.ld).
+#define GRANARY_SELDOM __attribute__((section(".text.seldom"), noinline))

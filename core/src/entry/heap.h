@@ -49,16 +49,16 @@ class Heap {
   size_t ResizeInPlace(void* p, size_t size) noexcept;
 
   // Gives everything free back to the system; returns the bytes given back.
-  size_t Trim() noexcept;
+  GRANARY_SELDOM size_t Trim() noexcept;
   // Sends what the caches hold through the checks of the slabs.
   void FlushCaches() noexcept;
-  void Verify() noexcept;
+  GRANARY_SELDOM void Verify() noexcept;
 
   // The options that layers keep copies of may have changed.
   void ApplyOptions() noexcept;
 
-  void PrepareFork() noexcept;
-  void AfterFork(bool child) noexcept;
+  GRANARY_SELDOM void PrepareFork() noexcept;
+  GRANARY_SELDOM void AfterFork(bool child) noexcept;
 
   // The options and the layers are ready. Called by every slow path; cheap once it is so.
   void EnsureInit() noexcept {

@@ -26,7 +26,7 @@ void PrintAtExit() {
 
 // A block freed twice or in its middle may still lie in a cache unseen.
 __attribute__((destructor)) void OnExit() {
-  heap.upkeep().publisher().Remove();
+  if (options.stats_file) heap.upkeep().publisher().Remove();
   if (locks_held != 0) return;
   if (options.check_at_exit) heap.FlushCaches();
   if (options.stats_at_exit) PrintAtExit();
@@ -37,7 +37,7 @@ __attribute__((destructor)) void OnExit() {
 void OnFirstUse() noexcept {
   threads.OnExit([](size_t index) { heap.front().Forget(index, true); });
   WatchForks();
-  heap.upkeep().publisher().Publish(Linux::NowMillis());
+  if (options.stats_file) heap.upkeep().publisher().Publish(Linux::NowMillis());
 }
 
 }  // namespace granary

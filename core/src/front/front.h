@@ -67,7 +67,8 @@ class Front {
   // Calls visit(cache) for each cache that exists.
   template <class Visit>
   void ForEachCache(Visit&& visit) noexcept {
-    for (size_t i = 0; i < kMaxCaches; ++i) {
+    const size_t end = caches_end_.load(std::memory_order_acquire);
+    for (size_t i = 0; i < end; ++i) {
       CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
       if (cache != nullptr) visit(*cache);
     }

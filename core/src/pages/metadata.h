@@ -22,7 +22,11 @@ class Metadata {
     Locked hold(mutex_);
     const size_t row = bytes / kCacheLine;
     if (row < kRows && free_[row] != nullptr) return Recycle(row, bytes);
-    if (bytes > left_ && !Refill(bytes)) return RecycleLarger(row, bytes);
+    if (bytes > left_ && !Refill(bytes)) {
+      if (void* const larger = RecycleLarger(row, bytes); larger != nullptr) return larger;
+      Merge();
+      if (bytes > left_) return nullptr;
+    }
     Use(bytes);
     void* p = next_;
     next_ += bytes;
@@ -48,8 +52,8 @@ class Metadata {
     Locked hold(mutex_);
     const size_t row = RoundUp(bytes, kCacheLine) / kCacheLine;
     Use(size_t{0} - row * kCacheLine);
-    static_cast<Node*>(p)->next = free_[row];
-    free_[row] = static_cast<Node*>(p);
+    Keep(p, row * kCacheLine);
+    freed_ = true;
   }
 
   // Bytes of address space taken from the system, and of structures in use.
@@ -64,6 +68,7 @@ class Metadata {
   friend struct Layout;
   struct Node {
     Node* next;
+    size_t bytes;
   };
   // At the start of each chunk: all of them in a list, and those that nothing was taken from yet.
   struct alignas(kCacheLine) Chunk {
@@ -80,17 +85,94 @@ class Metadata {
   }
 
   void* Recycle(size_t row, size_t bytes) noexcept {
-    Use(row * kCacheLine);
+    Use(bytes);
     Node* node = free_[row];
     free_[row] = node->next;
     __builtin_memset(static_cast<void*>(node), 0, bytes);
     return node;
   }
 
-  // The rest of a larger piece is lost until that piece is freed; this is the last resort.
+  // Puts [p, p+bytes), whole cache lines, into the lists.
+  void Keep(void* p, size_t bytes) noexcept {
+    for (char* at = static_cast<char*>(p); bytes > 0;) {
+      const size_t piece = bytes < kMaxRecycled ? bytes : kMaxRecycled;
+      auto* const node = reinterpret_cast<Node*>(at);
+      *node = {free_[piece / kCacheLine], piece};
+      free_[piece / kCacheLine] = node;
+      at += piece;
+      bytes -= piece;
+    }
+  }
+
+  // When the system refuses more, and all that is free is too short: neighbours become one, and the
+  // longest run the place where new pieces are cut.
+  GRANARY_NOINLINE void Merge() noexcept {
+    if (!freed_) return;
+    freed_ = false;
+    Keep(next_, left_);
+    Node* sorted = nullptr;
+    for (Node*& list : free_) {
+      sorted = MergeByAddress(sorted, SortByAddress(list));
+      list = nullptr;
+    }
+    next_ = nullptr;
+    left_ = 0;
+    while (sorted != nullptr) {
+      Node* const first = sorted;
+      size_t bytes = 0;
+      do {
+        bytes += sorted->bytes;
+        sorted = sorted->next;
+      } while (AddressOf(sorted) == AddressOf(first) + bytes);
+      if (bytes <= left_) {
+        Keep(first, bytes);
+        continue;
+      }
+      Keep(next_, left_);
+      next_ = reinterpret_cast<char*>(first);
+      left_ = bytes;
+    }
+    __builtin_memset(next_, 0, left_);
+  }
+
+  static Node* MergeByAddress(Node* a, Node* b) noexcept {
+    Node* head = nullptr;
+    for (Node** tail = &head;; tail = &(*tail)->next) {
+      if (a == nullptr || b == nullptr) {
+        *tail = a == nullptr ? b : a;
+        return head;
+      }
+      Node*& lower = a < b ? a : b;
+      *tail = lower;
+      lower = lower->next;
+    }
+  }
+
+  // By merging, bottom up: runs[i] holds 2^i pieces, or none.
+  static Node* SortByAddress(Node* list) noexcept {
+    Node* runs[40] = {};
+    while (list != nullptr) {
+      Node* run = list;
+      list = list->next;
+      run->next = nullptr;
+      size_t i = 0;
+      for (; runs[i] != nullptr; ++i) {
+        run = MergeByAddress(runs[i], run);
+        runs[i] = nullptr;
+      }
+      runs[i] = run;
+    }
+    Node* sorted = nullptr;
+    for (Node* run : runs) sorted = MergeByAddress(sorted, run);
+    return sorted;
+  }
+
   void* RecycleLarger(size_t row, size_t bytes) noexcept {
     for (size_t larger = row; larger < kRows; ++larger) {
-      if (free_[larger] != nullptr) return Recycle(larger, bytes);
+      if (free_[larger] == nullptr) continue;
+      void* const p = Recycle(larger, bytes);
+      Keep(static_cast<char*>(p) + bytes, larger * kCacheLine - bytes);
+      return p;
     }
     return nullptr;
   }
@@ -125,6 +207,7 @@ class Metadata {
   Chunk* spare_ = nullptr;
   size_t spare_bytes_ = 0;
   Node* free_[kRows] = {};
+  bool freed_ = false;  // something since the last merge
   std::atomic<size_t> mapped_{0}, used_{0};
 };
 

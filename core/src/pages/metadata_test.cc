@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "base/fake_die.h"
 #include "os/fake_os.h"
@@ -61,6 +62,25 @@ TEST_F(MetadataTest, WhatIsReservedCanBeHadWhenTheSystemRefuses) {
     ASSERT_TRUE(IsZero(p, 512));
   }
   EXPECT_FALSE(metadata_.Reserve(4 * kMiB));
+}
+
+TEST_F(MetadataTest, SmallPiecesBecomeLargeOnesWhenTheSystemRefuses) {
+  ASSERT_NE(metadata_.Allocate(64), nullptr);
+  FakeOs::RefuseMap(0, kNever);
+  std::vector<void*> pieces;
+  for (size_t i = 0; void* p = metadata_.Allocate(i % 2 == 0 ? 64 : 192); ++i) pieces.push_back(p);
+  EXPECT_EQ(metadata_.Allocate(4096), nullptr);
+  // Every other one first, so that no two neighbours meet in a list.
+  for (const size_t odd : {1, 0}) {
+    for (size_t i = odd; i < pieces.size(); i += 2)
+      metadata_.Free(pieces[i], i % 2 == 0 ? 64 : 192);
+  }
+  size_t bytes = 0;
+  for (void* p; (p = metadata_.Allocate(4096)) != nullptr; bytes += 4096) {
+    ASSERT_TRUE(IsZero(p, 4096));
+    std::memset(p, 1, 4096);
+  }
+  EXPECT_GT(bytes, pieces.size() * 128 - 2 * 4096) << "all of it was had again";
 }
 
 TEST_F(MetadataTest, RefusalLeavesItUsable) {
