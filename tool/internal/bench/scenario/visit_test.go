@@ -96,11 +96,16 @@ func TestAnAllocatorWithoutEffectIsAnError(t *testing.T) {
 }
 
 func TestASettingThatTheAllocatorRefusesIsAnError(t *testing.T) {
+	said := filepath.Join(t.TempDir(), "said")
 	talker := filepath.Join(t.TempDir(), "talker.sh")
-	if err := os.WriteFile(talker, []byte("#!/bin/sh\necho \"granary: there is no option 'fast'; did you mean 'cache'?\" >&2\nexec sleep 60\n"), 0o755); err != nil {
+	if err := os.WriteFile(talker, []byte("#!/bin/sh\necho \"granary: there is no option 'fast'; did you mean 'cache'?\" >&2\n: >"+said+"\nexec sleep 60\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	spec := ServerSpec{Name: "talker", Path: talker}
+	ready := func(context.Context) error {
+		_, err := os.Stat(said)
+		return err
+	}
+	spec := ServerSpec{Name: "talker", Path: talker, Ready: ready}
 	c := glibc(t)
 	c.Name = "granary:fast=1"
 	if _, err := visit(t, serve(spec), c); err == nil || !strings.Contains(err.Error(), "a setting of granary:fast=1 did not take effect: granary: there is no option 'fast'") {
