@@ -12,6 +12,9 @@ class LowWater {
     if (level < lowest_) lowest_ = level;
   }
 
+  // The lowest so far in this window.
+  size_t lowest() const { return lowest_; }
+
   // Ends a window: returns what lay idle through it and starts the next at `level`.
   size_t EndWindow(size_t level) {
     const size_t idle = lowest_ < level ? lowest_ : level;

@@ -29,7 +29,6 @@ constexpr uint64_t kGrowthMillis =
 constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
 constexpr uint64_t kLookMillis = 500;       // from one look at the limits to the next
 constexpr size_t kConcession = kMiB;        // what a heap that has nothing to give may grow by then
-constexpr size_t kFreeGrowth = kMiB;        // what a heap may grow by before it pays for growth,
 constexpr size_t kPayFrom = 256 * kKiB;     // at a time and without a helper,
 constexpr size_t kPayHelpedFrom = kMiB;     // with one
 constexpr size_t kPayStep = 64 * kKiB;      // what a slow path pays at most
@@ -65,11 +64,18 @@ bool Upkeep::HelperPays() noexcept {
   return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
 }
 
-// Growth that no garbage was given back for.
+// What is held, without the pages that payments took out of slabs.
+size_t Upkeep::Level() noexcept {
+  const size_t held = Held();
+  const size_t credit = credit_.load(std::memory_order_relaxed);
+  return held > credit ? held - credit : 0;
+}
+
+// How far the heap has risen above what it held when the window began, or was paid for since.
 size_t Upkeep::UnpaidGrowth() noexcept {
-  const size_t paid = paid_.load(std::memory_order_relaxed) + kFreeGrowth;
-  const size_t grown = heap.pages().grown_bytes();
-  return grown > paid ? grown - paid : 0;
+  const size_t level = Level();
+  const size_t paid = paid_.load(std::memory_order_relaxed);
+  return level > paid ? level - paid : 0;
 }
 
 // Free pages of slabs, from the sizes with the most of them, at once.
@@ -118,21 +124,21 @@ void Upkeep::MakeRoom(size_t bytes) noexcept {
   running_.Unlock();
 }
 
-// A heap that takes fresh memory while free pages lie in slabs of sizes that nobody asks for now,
-// or in spans that do not fit, gives as much of these back at once instead of at the end of their
-// decay: it grows no further than it must. Called with running_ held.
+// A heap that rises while free pages lie in slabs of sizes that nobody asks for now, or in spans
+// that nobody wanted all through the window, gives as much of these back at once instead of at the
+// end of their decay: it grows no further than it must. Called with running_ held.
 void Upkeep::PayForGrowth(size_t most) noexcept {
   const size_t unpaid = UnpaidGrowth();
   const size_t due = unpaid < most ? unpaid : most;
-  size_t done = ReleaseFromSlabs(due, due / kPayStep * kPaySlabs);
-  const size_t keep = heap.pages().used_bytes() / 16;
-  const size_t dirty = heap.pages().dirty_bytes();
-  if (done < due && dirty > keep) {
-    done += heap.pages().Release(due - done < dirty - keep ? due - done : dirty - keep);
+  const size_t slabs = ReleaseFromSlabs(due, due / kPayStep * kPaySlabs);
+  credit_.fetch_add(slabs, std::memory_order_relaxed);
+  size_t done = slabs;
+  if (done < due) {
+    const size_t idle = heap.pages().IdleBytes();
+    done += heap.pages().Release(due - done < idle ? due - done : idle);
   }
   // What is not there cannot be given: the rest is forgiven.
-  paid_.store(paid_.load(std::memory_order_relaxed) + (done < due ? unpaid : due),
-              std::memory_order_relaxed);
+  if (done < due) paid_.store(Level(), std::memory_order_relaxed);
 }
 
 void Upkeep::PollWithoutHelper() noexcept {
@@ -168,6 +174,8 @@ void Upkeep::PollWithoutHelper() noexcept {
 }
 
 void Upkeep::BeginWindow() noexcept {
+  const size_t level = Level();
+  paid_.store(level > kFreeGrowth ? level : kFreeGrowth, std::memory_order_relaxed);
   // The first one begins with the process, and many do not live to see the second.
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) RetainDescriptor();
 }

@@ -91,6 +91,11 @@ class PageHeap {
 
   // Ends the window of the low-water mark: what lay idle through it is owed to the system.
   void EndWindow() noexcept;
+  // What lay idle through this window so far.
+  size_t IdleBytes() noexcept {
+    Locked hold(mutex_);
+    return low_.lowest() * kGranule;
+  }
   // Gives back up to `bytes` of what is owed; returns how much it was.
   size_t PayDebt(size_t bytes) noexcept;
   // Gives back up to `bytes` of dirty memory, owed or not.

@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "../check.h"
+#include "../child.h"
 #include "granary/granary.h"
 
 #pragma weak granary_set_options
@@ -67,7 +67,13 @@ void GrowOverGarbage(size_t garbage_size, size_t growth_size) {
 int main() {
   if (OnSystemHeap() || &granary_set_options == nullptr) SkipTest("the rule is Granary's own.");
   CHECK(granary_set_options("dirty_decay_ms:3600000") == 0);
-  GrowOverGarbage(1000, 5000);
-  std::thread([] { free(malloc(100)); }).join();  // from here on there is a helper
+  const pid_t child = fork();  // which has no helper so early
+  CHECK(child >= 0);
+  if (child == 0) {
+    GrowOverGarbage(1000, 5000);
+    _exit(0);
+  }
+  ExpectCleanChild(child);
+  std::thread([] { free(malloc(100)); }).join();  // with two threads seen there is one
   GrowOverGarbage(700, 3000);
 }
