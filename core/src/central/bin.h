@@ -20,14 +20,14 @@ class Bin {
 
   void Add(Slab* s, unsigned page_shift) {
     ++slabs_;
-    clean_bytes_ += s->CleanBytes(page_shift);
+    clean_bytes_ = clean_bytes_ + s->CleanBytes(page_shift);
     free_objects_ = free_objects_ + s->free;
     Insert(s);
   }
 
   void Remove(Slab* s, unsigned page_shift) {
     --slabs_;
-    clean_bytes_ -= s->CleanBytes(page_shift);
+    clean_bytes_ = clean_bytes_ - s->CleanBytes(page_shift);
     free_objects_ = free_objects_ - s->free;
     Unlink(s);
     Unqueue(s);
@@ -36,7 +36,7 @@ class Bin {
   size_t Take(Slab* s, void** to, size_t n, unsigned page_shift) {
     const size_t clean = s->CleanBytes(page_shift);
     const size_t taken = s->Take(to, n, page_shift);
-    if (clean != 0) clean_bytes_ -= clean - s->CleanBytes(page_shift);
+    if (clean != 0) clean_bytes_ = clean_bytes_ - (clean - s->CleanBytes(page_shift));
     free_objects_ = free_objects_ - taken;
     Relink(s);
     return taken;
@@ -73,7 +73,7 @@ class Bin {
   void Cleaned(Slab* s, uint64_t pages, unsigned page_shift) {
     const size_t before = s->CleanBytes(page_shift);
     s->clean |= pages;
-    clean_bytes_ += s->CleanBytes(page_shift) - before;
+    clean_bytes_ = clean_bytes_ + (s->CleanBytes(page_shift) - before);
   }
 
   // The slab whose pages were looked at longest ago, taken from the queue; nullptr if none waits.
@@ -163,7 +163,7 @@ class Bin {
   uint32_t partial_ = 0;  // slabs with a free object
   Hint<uint32_t> queue_length_;
   Hint<size_t> free_objects_;
-  size_t clean_bytes_ = 0;  // of all slabs, pages that hold nothing
+  Hint<size_t> clean_bytes_;  // of all slabs, pages that hold nothing
 };
 
 }  // namespace granary

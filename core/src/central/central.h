@@ -64,6 +64,11 @@ class Central {
   // Hints, read without the lock; Idlest is the class with the most free bytes in slabs that wait.
   size_t SlabsToInspect(SizeClass c) const noexcept { return small_[c].bin.queue_length(); }
   SizeClass Idlest() const noexcept;
+  size_t CleanBytes() const noexcept {  // of all classes
+    size_t sum = 0;
+    for (SizeClass c = 1; c < kNumSmall; ++c) sum += small_[c].bin.clean_bytes();
+    return sum;
+  }
   size_t FreeBytes(SizeClass c) const noexcept {
     return small_[c].bin.free_objects() * kClassSize[c];
   }

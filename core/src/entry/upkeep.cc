@@ -28,6 +28,7 @@ constexpr uint64_t kGrowthMillis =
     12;  // a heap that took no tracker for so long has stopped growing
 constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
 constexpr uint64_t kLookMillis = 500;       // from one look at the limits to the next
+constexpr size_t kUrgent = 2 * kMiB;        // above the ceiling
 constexpr size_t kConcession = kMiB;        // what a heap that has nothing to give may grow by then
 constexpr size_t kPayFrom = 256 * kKiB;     // at a time and without a helper,
 constexpr size_t kPayHelpedFrom = kMiB;     // with one
@@ -89,12 +90,19 @@ size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t looks) noexcept {
   return done;
 }
 
-// What a limit is held against: bytes in use, and bytes free but resident.
+// Bytes in use, and bytes free that still hold pages.
 size_t Upkeep::Held() noexcept { return heap.pages().used_bytes() + heap.pages().dirty_bytes(); }
+
+// What a limit is held against: the same without the pages of slabs that hold nothing.
+size_t Upkeep::Resident() noexcept {
+  const size_t held = Held();
+  const size_t clean = heap.central().CleanBytes();
+  return held > clean ? held - clean : 0;
+}
 
 void Upkeep::LookAtLimits() noexcept {
   look_at_.store(Linux::NowMillis() + kLookMillis, std::memory_order_relaxed);
-  limits_.Look(Held());
+  limits_.Look(Resident());
   heap.pages().SetMost(options.hard_limit > 0 ? static_cast<size_t>(options.hard_limit)
                                               : ~size_t{0});
 }
@@ -110,18 +118,28 @@ void Upkeep::MakeRoom(size_t bytes) noexcept {
   if (limit_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerLook == 0)
     LookIfDue(Linux::NowMillis());
   const size_t ceiling = limits_.ceiling();
-  const size_t wanted = Held() + bytes;
-  if (wanted <= ceiling || !running_.TryLock()) return;
-  const size_t excess = wanted - ceiling;
-  const size_t spans = heap.pages().Release(excess);
-  const size_t slabs = spans < excess ? ReleaseFromSlabs(excess - spans, ~size_t{0}) : 0;
-  squeezed_.fetch_add(spans + slabs, std::memory_order_relaxed);
-  // Pages given back inside slabs still count as held. What is in use cannot be given back: a heap
-  // that needs more than it should have gets it, and the system decides.
-  const size_t given = spans + slabs;
-  if (slabs > 0 || given < excess)
-    limits_.Raise(ceiling + slabs + (given < excess ? excess - given + kConcession : 0));
+  if (Held() + bytes <= ceiling || Resident() + bytes <= ceiling) return;
+  // Far above it, waiting for whoever releases now is better than what comes next.
+  if (Resident() + bytes > ceiling + kUrgent) {
+    running_.Lock();
+  } else if (!running_.TryLock()) {
+    return;
+  }
+  ReleaseAbove(bytes);
   running_.Unlock();
+}
+
+void Upkeep::ReleaseAbove(size_t bytes) noexcept {
+  const size_t ceiling = limits_.ceiling();
+  const size_t wanted = Resident() + bytes;
+  if (wanted <= ceiling) return;
+  const size_t excess = wanted - ceiling;
+  size_t given = heap.pages().Release(excess);
+  if (given < excess) given += ReleaseFromSlabs(excess - given, ~size_t{0});
+  squeezed_.fetch_add(given, std::memory_order_relaxed);
+  // What is in use cannot be given back: a heap that needs more than it should have gets it, and
+  // the system decides.
+  if (given < excess) limits_.Raise(ceiling + excess - given + kConcession);
 }
 
 // A heap that rises while free pages lie in slabs of sizes that nobody asks for now, or in spans

@@ -88,7 +88,9 @@ class Upkeep {
   void RunWindow() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
+  void ReleaseAbove(size_t bytes) noexcept;
   static size_t Held() noexcept;
+  static size_t Resident() noexcept;
   void LookAtLimits() noexcept;
   void LookIfDue(uint64_t now) noexcept;
   size_t ReleaseFromSlabs(size_t bytes, size_t looks) noexcept;

@@ -30,8 +30,8 @@ class Limits {
   // zero, as what holds it lies in zeroed memory.
   explicit constexpr Limits(const char* root = nullptr) : root_(root), group_(root) {}
 
-  // Reads what the system says now. `held` is what the heap holds: bytes in use and bytes free but
-  // resident. One caller at a time.
+  // Reads what the system says now. `held` is what the heap holds: bytes in use or free but
+  // resident, without pages of slabs that hold nothing. One caller at a time.
   void Look(size_t held) noexcept;
 
   // Above it the heap gives back at once what it can, in bytes of what Look calls held. Any thread.
