@@ -1,18 +1,31 @@
 #include "limits/limits.h"
 
 #include "config/options.h"
+#include "os/linux.h"
 
 namespace granary {
 namespace {
 
 // Shares of the limit: what is kept free below it, when memory is scarce, and when no longer.
-constexpr uint64_t kMargin = 16, kScarce = 16, kAmple = 8;
+constexpr uint64_t kMargin = 10, kScarce = 16, kAmple = 8;
 // Percent of the last ten seconds in which some task waited for memory.
 constexpr uint64_t kStallsFrom = 10, kStallsTo = 2;
 
 size_t Least(size_t a, size_t b) { return a < b ? a : b; }
 
 }  // namespace
+
+// Bytes of the process in memory; the largest number if that cannot be read.
+size_t Limits::ResidentSet() noexcept {
+  Path path;
+  uint64_t pages;
+  // Its second number: behind the first blank.
+  if (!path.Set(root_, "/proc/self/statm", "") || !text_.Read(path.text()) ||
+      !text_.Second(&pages)) {
+    return kNone;
+  }
+  return pages * Linux::PageSize();
+}
 
 size_t Limits::GroupCeiling(size_t held) noexcept {
   if (!options.follow_cgroup) {
@@ -30,8 +43,9 @@ size_t Limits::GroupCeiling(size_t held) noexcept {
     return kNone;
   }
   scarce_.Set(room.Left() <= room.limit / kScarce, room.Left() >= room.limit / kAmple);
-  // What others in the group use is theirs; what is left may become ours, but for the margin.
-  const uint64_t ceiling = held + room.Left();
+  // What others in the group use is theirs; what is left may become ours, but for the margin. Of
+  // what is held some may not be resident after all, and would be again without being counted.
+  const uint64_t ceiling = Least(held, ResidentSet()) + room.Left();
   return ceiling > room.limit / kMargin ? ceiling - room.limit / kMargin : 0;
 }
 

@@ -46,6 +46,7 @@ class Limits {
 
  private:
   friend struct Layout;
+  size_t ResidentSet() noexcept;
   size_t GroupCeiling(size_t held) noexcept;
   bool PressureIsHigh() noexcept;
 

@@ -9,6 +9,7 @@
 #include "base/fake_die.h"
 #include "base/units.h"
 #include "config/options.h"
+#include "os/linux.h"
 
 namespace granary {
 namespace {
@@ -109,7 +110,12 @@ TEST_F(LimitsTest, TheCeilingIsWhatIsHeldAndWhatIsLeftButForAMargin) {
   PutNested();
   Limits limits(root_.path());
   limits.Look(200000000);
-  EXPECT_EQ(limits.ceiling(), 200000000u + 300000000u - 600000000u / 16);
+  EXPECT_EQ(limits.ceiling(), 200000000u + 300000000u - 600000000u / 10);
+  const size_t pages = 100000000 / Linux::PageSize();
+  root_.Put("/proc/self/statm", "999999 " + std::to_string(pages) + " 3 4 0 5 0");
+  limits.Look(200000000);
+  EXPECT_EQ(limits.ceiling(), pages * Linux::PageSize() + 300000000u - 600000000u / 10)
+      << "no more of it is in memory";
   options.follow_cgroup = false;
   limits.Look(200000000);
   EXPECT_EQ(limits.ceiling(), Limits::kNone);

@@ -49,4 +49,13 @@ bool FileText::Number(const char* key, uint64_t* value) const noexcept {
   return true;
 }
 
+bool FileText::Second(uint64_t* value) const noexcept {
+  const char* at = strchr(text_, ' ');
+  if (at == nullptr || at[1] < '0' || at[1] > '9') return false;
+  uint64_t sum = 0;
+  for (++at; *at >= '0' && *at <= '9'; ++at) sum = sum * 10 + static_cast<uint64_t>(*at - '0');
+  *value = sum;
+  return true;
+}
+
 }  // namespace granary

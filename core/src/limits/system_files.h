@@ -26,6 +26,8 @@ class FileText {
   // The number behind the first line that starts with `key`; the first number if the key is empty.
   // "max" reads as the largest number. False if there is none.
   bool Number(const char* key, uint64_t* value) const noexcept;
+  // The second number of the first line.
+  bool Second(uint64_t* value) const noexcept;
 
  private:
   char text_[4096] = {};
