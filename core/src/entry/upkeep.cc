@@ -76,7 +76,8 @@ size_t Upkeep::Level() noexcept {
 size_t Upkeep::UnpaidGrowth() noexcept {
   const size_t level = Level();
   const size_t paid = paid_.load(std::memory_order_relaxed);
-  return level > paid ? level - paid : 0;
+  const size_t base = paid > kFreeGrowth ? paid : kFreeGrowth;
+  return level > base ? level - base : 0;
 }
 
 // Free pages of slabs, from the sizes with the most of them, at once.
@@ -103,6 +104,8 @@ size_t Upkeep::Resident() noexcept {
 void Upkeep::LookAtLimits() noexcept {
   look_at_.store(Linux::NowMillis() + kLookMillis, std::memory_order_relaxed);
   limits_.Look(Resident());
+  const size_t ceiling = limits_.ceiling();
+  heap.pages().SetHugeBelow(ceiling == Limits::kNone ? ceiling : ceiling / 4);
   heap.pages().SetMost(options.hard_limit > 0 ? static_cast<size_t>(options.hard_limit)
                                               : ~size_t{0});
 }
@@ -192,8 +195,7 @@ void Upkeep::PollWithoutHelper() noexcept {
 }
 
 void Upkeep::BeginWindow() noexcept {
-  const size_t level = Level();
-  paid_.store(level > kFreeGrowth ? level : kFreeGrowth, std::memory_order_relaxed);
+  paid_.store(Level(), std::memory_order_relaxed);
   // The first one begins with the process, and many do not live to see the second.
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) RetainDescriptor();
 }

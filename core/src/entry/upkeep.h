@@ -107,12 +107,12 @@ class Upkeep {
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
   uint64_t started_ = 0;
-  uint64_t not_before_ = 0;                // the earliest time, in milliseconds, to start a helper
-  std::atomic<uint32_t> asleep_{0};        // whether the helper sleeps; what it waits on
-  std::atomic<bool> dormant_{false};       // it sleeps until somebody has work for it
-  std::atomic<uint32_t> fresh_seen_{0};    // PageHeap::fresh_trackers when it last looked
-  std::atomic<size_t> paid_{kFreeGrowth};  // the level that needs no payment
-  std::atomic<size_t> credit_{0};          // bytes that payments took out of slabs
+  uint64_t not_before_ = 0;              // the earliest time, in milliseconds, to start a helper
+  std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
+  std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it
+  std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
+  std::atomic<size_t> paid_{0};          // the level that needs no payment
+  std::atomic<size_t> credit_{0};        // bytes that payments took out of slabs
   std::atomic<uint32_t> polls_{0};
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};

@@ -110,6 +110,9 @@ class PageHeap {
   // if there is nothing to prepare.
   bool PrepareAhead() noexcept;
 
+  // Huge pages only while less than `bytes` are mapped: what is given back of one in part still
+  // counts for the memory cgroup, until the kernel splits it.
+  void SetHugeBelow(size_t bytes) { huge_refused_.store(~bytes, std::memory_order_relaxed); }
   // Refuses what would bring the bytes in use above `bytes`.
   void SetMost(size_t bytes) { most_less_.store(~(bytes / kGranule), std::memory_order_relaxed); }
 
@@ -159,7 +162,8 @@ class PageHeap {
   bool AllowsHuge(size_t mapped, Fill fill) const noexcept {
     const Huge huge = huge_.load(std::memory_order_relaxed);
     return huge == Huge::kAlways ||
-           (huge == Huge::kLargeHeaps && mapped >= kHugeFrom && fill == Fill::kDense);
+           (huge == Huge::kLargeHeaps && mapped >= kHugeFrom && fill == Fill::kDense &&
+            mapped < ~huge_refused_.load(std::memory_order_relaxed));
   }
   // Called with the lock.
   bool Exceeds(size_t granules_more) const noexcept {
@@ -230,6 +234,7 @@ class PageHeap {
   std::atomic<size_t> most_less_{0};
   size_t busy_ = 0;  // trackers that are free but for a system call under way
   size_t moved_trackers_ = 0;
+  std::atomic<size_t> huge_refused_{0};  // the complement of SetHugeBelow: zero is no limit
   SpanLists spans_[2];  // without and with huge pages; last, as few of their pages are touched
 };
 
