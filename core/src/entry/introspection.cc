@@ -89,4 +89,12 @@ GRANARY_EXPORT int granary_set_options(const char* text) {
   return fine ? 0 : -1;
 }
 
+GRANARY_EXPORT int granary_add_threshold(size_t bytes, granary_threshold_callback callback,
+                                         void* context) {
+  return heap.upkeep().thresholds().Add(bytes, callback, context) ? 0 : -1;
+}
+GRANARY_EXPORT int granary_remove_threshold(granary_threshold_callback callback, void* context) {
+  return heap.upkeep().thresholds().Remove(callback, context) ? 0 : -1;
+}
+
 }  // extern "C"

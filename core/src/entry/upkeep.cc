@@ -291,6 +291,7 @@ void Upkeep::HelperLoop() noexcept {
     const uint64_t now = Linux::NowMillis();
     publisher_.Poll(now);
     LookIfDue(now);
+    CheckThresholds();
     if (now >= tick) {
       const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
       const bool window = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
@@ -363,6 +364,7 @@ void Upkeep::AfterFork(bool child) noexcept {
   not_before_ = Linux::NowMillis() + kChildMillis;
   asleep_.store(0);
   control_.Forget();
+  thresholds_.ResetLock();
   publisher_.Forget();
 }
 

@@ -9,6 +9,7 @@
 #include "central/central.h"
 #include "entry/control.h"
 #include "entry/publish.h"
+#include "entry/thresholds.h"
 #include "limits/limits.h"
 #include "os/linux.h"
 #include "os/mutex.h"
@@ -34,6 +35,7 @@ class Upkeep {
   // here may a thread be started.
   void PollInMalloc() noexcept {
     Poll();
+    CheckThresholds();
     if (wanted_.load(std::memory_order_relaxed)) StartHelper();
   }
 
@@ -61,6 +63,7 @@ class Upkeep {
   void AfterFreshLarge(size_t bytes) noexcept;
 
   Publisher& publisher() { return publisher_; }
+  Thresholds& thresholds() { return thresholds_; }
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
   // When it first looked at the clock, in milliseconds; 0 before that.
   uint64_t started() const { return started_; }
@@ -88,6 +91,9 @@ class Upkeep {
   void RunWindow() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
+  void CheckThresholds() noexcept {
+    if (thresholds_.any()) thresholds_.Check(Held());
+  }
   void ReleaseAbove(size_t bytes) noexcept;
   static size_t Held() noexcept;
   static size_t Resident() noexcept;
@@ -120,7 +126,8 @@ class Upkeep {
   std::atomic<uint32_t> limit_polls_{0};
   std::atomic<uint64_t> look_at_{0};  // when to look at limits_ again, in milliseconds
   std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
-  Limits limits_;                     // last: it is large, and most processes touch its start only
+  Thresholds thresholds_;
+  Limits limits_;  // last: it is large, and most processes touch its start only
 };
 
 }  // namespace granary

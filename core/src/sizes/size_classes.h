@@ -111,14 +111,15 @@ struct SlabShape {
 namespace internal_sizes {
 
 // The least number of granules, 64 KiB or more, that ends in less than 1/128 of waste and holds
-// eight objects; where there is none, the one that wastes least.
+// four to eight objects; where there is none, the one that wastes least.
 constexpr size_t SlabBytes(size_t size) {
   if (size <= 16) return kGranule > size * 2048 ? kGranule : size * 2048;
+  const size_t least = size <= 8 * kKiB ? 8 : 4;  // the fewer, the sooner a slab is empty
   size_t best = kMaxSlab;
   for (size_t bytes = 64 * kKiB; bytes <= kMaxSlab; bytes += kGranule) {
     const size_t waste = bytes % size;
     if (bytes < 4 * size) continue;
-    if (bytes >= 8 * size && waste * 128 < bytes) return bytes;
+    if (bytes >= least * size && waste * 128 < bytes) return bytes;
     if (waste * best < best % size * bytes) best = bytes;
   }
   return best;
