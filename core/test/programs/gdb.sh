@@ -41,6 +41,18 @@ int main(void) {
 }
 C
 gcc -g -O0 "$work/main.c" -o "$work/main"
+# On processors whose state is larger than it knows, gdb can call nothing in any program.
+if timeout 60 gdb -batch -nx -ex 'break main' -ex run -ex 'print (int) getpid()' "$work/main" 2>&1 </dev/null |
+  grep -q "extended state status"; then
+  calls=''
+  called=''
+else
+  # shellcheck disable=SC2016 # the names are gdb's
+  calls='set $block = ((void *(*)(unsigned long)) malloc)(1000)
+print $block != 0
+call ((void (*)(void *)) free)($block)'
+  called='= 1'
+fi
 cat >"$work/commands" <<GDB
 set confirm off
 set pagination off
@@ -49,9 +61,7 @@ set environment LD_PRELOAD $lib
 break Stop
 run
 print g_head->value
-set \$block = ((void *(*)(unsigned long)) malloc)(1000)
-print \$block != 0
-call ((void (*)(void *)) free)(\$block)
+$calls
 info sharedlibrary
 continue
 print g_head->value
@@ -62,6 +72,6 @@ GDB
 timeout 100 gdb -batch -nx -x "$work/commands" "$work/main" >"$work/gdb.log" 2>&1 </dev/null ||
   fail 'gdb failed.'
 if grep -q 'ptrace: Operation not permitted' "$work/gdb.log"; then skip 'gdb may not trace here.'; fi
-for text in '= 0' '= 1' '= 500' 'sum 499500 child 0' 'exited normally' "$(basename "$lib")"; do
+for text in '= 0' "$called" '= 500' 'sum 499500 child 0' 'exited normally' "$(basename "$lib")"; do
   grep -q -- "$text" "$work/gdb.log" || fail "gdb did not print: $text"
 done
