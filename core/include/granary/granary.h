@@ -26,13 +26,13 @@ size_t granary_release_free_memory(void);
  * was wrong; wrong rows are named on stderr and change nothing. */
 int granary_set_options(const char* options);
 
-/* What granary_add_threshold calls: `held` bytes are in use, or free but still resident; `risen` is 1
- * when they have reached the threshold, 0 when they have fallen below it again. */
+/* What granary_add_threshold calls: `held` bytes are in use, or free but still resident; `risen` is
+ * 1 when they have reached the threshold, 0 when they have fallen below it again. */
 typedef void (*granary_threshold_callback)(void* context, size_t held, int risen);
 
-/* Has `callback` called each time the heap passes `bytes`, up or down, soon after it did: by a thread
- * that is in malloc, or by Granary's own. It may allocate and free, calls of callbacks do not overlap,
- * and it must not throw. Returns 0, or -1 if eight are there already. */
+/* Has `callback` called each time the heap passes `bytes`, up or down, soon after it did: by a
+ * thread that is in malloc, or by Granary's own. It may allocate and free, calls of callbacks do
+ * not overlap, and it must not throw. Returns 0, or -1 if eight are there already. */
 int granary_add_threshold(size_t bytes, granary_threshold_callback callback, void* context);
 
 /* Undoes the call with the same callback and context, which may still be running in another thread.
