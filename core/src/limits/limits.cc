@@ -46,7 +46,8 @@ size_t Limits::GroupCeiling(size_t held) noexcept {
   // What others in the group use is theirs; what is left may become ours, but for the margin. Of
   // what is held some may not be resident after all, and would be again without being counted.
   const uint64_t ceiling = Least(held, ResidentSet()) + room.Left();
-  return ceiling > room.limit / kMargin ? ceiling - room.limit / kMargin : 0;
+  // Never zero, which stands for no ceiling.
+  return ceiling > room.limit / kMargin ? ceiling - room.limit / kMargin : 1;
 }
 
 bool Limits::PressureIsHigh() noexcept {

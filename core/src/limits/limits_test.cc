@@ -121,6 +121,14 @@ TEST_F(LimitsTest, TheCeilingIsWhatIsHeldAndWhatIsLeftButForAMargin) {
   EXPECT_EQ(limits.ceiling(), Limits::kNone);
 }
 
+TEST_F(LimitsTest, AGroupThatOthersFilledIsACeilingToo) {
+  PutNested();
+  root_.Put("/sys/fs/cgroup/service/memory.current", "1000000000");
+  Limits limits(root_.path());
+  limits.Look(kMiB);
+  EXPECT_LT(limits.ceiling(), kMiB);
+}
+
 TEST_F(LimitsTest, ScarcityEndsWellAboveWhereItBegan) {
   PutNested();
   Limits limits(root_.path());

@@ -5,6 +5,17 @@
 #include "os/linux.h"
 
 namespace granary {
+namespace {
+
+bool ReadDigits(const char* at, uint64_t* value) {
+  if (*at < '0' || *at > '9') return false;
+  uint64_t sum = 0;
+  for (; *at >= '0' && *at <= '9'; ++at) sum = sum * 10 + static_cast<uint64_t>(*at - '0');
+  *value = sum;
+  return true;
+}
+
+}  // namespace
 
 bool Path::Set(const char* root, const char* folder, const char* file) noexcept {
   size_t at = 0;
@@ -42,20 +53,12 @@ bool FileText::Number(const char* key, uint64_t* value) const noexcept {
   line += length;
   while (*line == ' ' || *line == '=') ++line;
   if (strncmp(line, "max", 3) == 0) return *value = ~uint64_t{0}, true;
-  if (*line < '0' || *line > '9') return false;
-  uint64_t sum = 0;
-  for (; *line >= '0' && *line <= '9'; ++line) sum = sum * 10 + static_cast<uint64_t>(*line - '0');
-  *value = sum;
-  return true;
+  return ReadDigits(line, value);
 }
 
 bool FileText::Second(uint64_t* value) const noexcept {
-  const char* at = strchr(text_, ' ');
-  if (at == nullptr || at[1] < '0' || at[1] > '9') return false;
-  uint64_t sum = 0;
-  for (++at; *at >= '0' && *at <= '9'; ++at) sum = sum * 10 + static_cast<uint64_t>(*at - '0');
-  *value = sum;
-  return true;
+  const char* const at = strchr(text_, ' ');
+  return at != nullptr && ReadDigits(at + 1, value);
 }
 
 }  // namespace granary
