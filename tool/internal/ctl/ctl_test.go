@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
@@ -45,17 +45,7 @@ func TestWrongCommandLines(t *testing.T) {
 // python runs a program that holds 64 MiB of garbage, with a helper thread or without one.
 func python(t *testing.T, conf string) int {
 	t.Helper()
-	library := os.Getenv("GRANARY_LIB")
-	if library == "" {
-		library = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
-	}
-	library, err := filepath.Abs(library)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(library); err != nil {
-		t.Skip("the library is not built: run make")
-	}
+	library := built.Library(t)
 	interpreter, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3")

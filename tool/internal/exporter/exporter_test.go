@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
@@ -138,13 +139,7 @@ func TestOnlyCommandsThatMatch(t *testing.T) {
 // granary starts a process under the built library.
 func granary(t *testing.T) int {
 	t.Helper()
-	library, err := filepath.Abs("../../../build/lib/libgranary.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(library); err != nil {
-		t.Skip("the library is not built")
-	}
+	library := built.Library(t)
 	cmd := exec.Command("sleep", "60")
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
 	if err := cmd.Start(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
@@ -154,17 +155,7 @@ func call(args ...string) (string, string, int) {
 // holder is a stopped python under the built library.
 func holder(t *testing.T) int {
 	t.Helper()
-	library := os.Getenv("GRANARY_LIB")
-	if library == "" {
-		library = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
-	}
-	library, err := filepath.Abs(library)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(library); err != nil {
-		t.Skip("the library is not built: run make")
-	}
+	library := built.Library(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3")

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"granary/tool/internal/built"
 )
 
 // A process that has lived for a while leaves a core file that needs no other file: not even that of
@@ -18,7 +20,7 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 	}
 	dir := t.TempDir()
 	copied := filepath.Join(dir, "libgranary.so")
-	data, err := os.ReadFile(library(t))
+	data, err := os.ReadFile(built.Library(t))
 	if err == nil {
 		err = os.WriteFile(copied, data, 0o755)
 	}

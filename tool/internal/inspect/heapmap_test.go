@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/procfs"
 )
 
@@ -165,7 +166,7 @@ func coreOf(t *testing.T, options string) (string, map[string]uint64) {
 		return "", nil
 	}
 	dir := t.TempDir()
-	cmd := exec.Command("sh", "-c", "ulimit -c unlimited; LD_PRELOAD="+library(t)+" exec "+holder(t)+" abort")
+	cmd := exec.Command("sh", "-c", "ulimit -c unlimited; LD_PRELOAD="+built.Library(t)+" exec "+holder(t)+" abort")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GRANARY_CONF="+options)
 	h := start(t, cmd)

@@ -13,24 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// library is the built libgranary.so.
-func library(t testing.TB) string {
-	t.Helper()
-	path := os.Getenv("GRANARY_LIB")
-	if path == "" {
-		path = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not built: run make", path)
-	}
-	return path
-}
+	"granary/tool/internal/built"
+)
 
 var compileOnce sync.Once
 
@@ -74,7 +59,7 @@ var figure = regexp.MustCompile(`<granary name="([a-z_]+)" unit="[a-z]+" value="
 func hold(t testing.TB, mode, options string) *held {
 	t.Helper()
 	cmd := exec.Command(holder(t), mode)
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library(t), "GRANARY_CONF="+options)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF="+options)
 	return start(t, cmd)
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"granary/tool/internal/built"
 )
 
 // quiet keeps the heap as it is while it is looked at.
@@ -155,7 +157,7 @@ func TestAStormIsReadInATightLoop(t *testing.T) {
 
 // The note must be found however the library came into the program.
 func TestLinkedProgramsAreRead(t *testing.T) {
-	folder := filepath.Dir(library(t))
+	folder := filepath.Dir(built.Library(t))
 	for name, arguments := range map[string][]string{
 		"static, stripped, sections collected": {"-static", "-s", "-Wl,--gc-sections", filepath.Join(folder, "granary.o")},
 		"archive":                              {"-Wl,--gc-sections", filepath.Join(folder, "libgranary.a")},

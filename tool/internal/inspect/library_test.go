@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"granary/tool/internal/built"
 )
 
 func TestALibraryDescribesItselfInItsFile(t *testing.T) {
-	l, err := OpenLibrary(library(t))
+	l, err := OpenLibrary(built.Library(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/procfs"
 )
 
@@ -64,7 +65,7 @@ func TestTheFileGoesWithTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library(t), "GRANARY_CONF=stats_file:true")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF=stats_file:true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,13 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"granary/tool/internal/allocators"
+	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/present"
@@ -144,13 +144,7 @@ func TestAsAnotherUser(t *testing.T) {
 }
 
 func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
-	library, err := filepath.Abs(filepath.Join("..", "..", "..", "build", "lib", "libgranary.so"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(library); err != nil {
-		t.Skip("the library is not built: run make")
-	}
+	library := built.Library(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3")

@@ -10,26 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
 )
-
-func library(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("GRANARY_LIB")
-	if path == "" {
-		path = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("the library is not built: run make")
-	}
-	return path
-}
 
 var requests = []uint64{0, 1, 4, 8, 9, 10, 16, 17, 24, 25, 100, 128, 129, 160, 161, 1000, 1024, 1025, 5000, 14336, 14337, 65535, 65536, 65537, 100000, 131000, 200000, 1 << 20, 1<<20 + 1, 5000000}
 
@@ -62,11 +47,11 @@ func usable(t *testing.T, preload string) []uint64 {
 }
 
 func TestGranaryTakesWhatIsSaid(t *testing.T) {
-	l, err := inspect.OpenLibrary(library(t))
+	l, err := inspect.OpenLibrary(built.Library(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range usable(t, library(t)) {
+	for i, got := range usable(t, built.Library(t)) {
 		if c := Of(l.Classes, requests[i], 16); c.Takes != got || c.Rounding != got-requests[i] || c.Each < float64(c.Takes) {
 			t.Errorf("malloc(%d) takes %d, said is %+v", requests[i], got, c)
 		}
@@ -110,7 +95,7 @@ func call(args ...string) (string, string, int) {
 }
 
 func TestTheCommand(t *testing.T) {
-	lib := library(t)
+	lib := built.Library(t)
 	out, errs, code := call("4", "10", "100", "1000", "64KiB", "100000", "1.5MiB", "--lib", lib)
 	if code != 0 {
 		t.Fatalf("code %d, said %q", code, errs)

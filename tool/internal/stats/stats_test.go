@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
@@ -85,17 +86,7 @@ func sleeper(t *testing.T, preload string) string {
 }
 
 func TestAStoppedProcess(t *testing.T) {
-	library := os.Getenv("GRANARY_LIB")
-	if library == "" {
-		library = "../../../build/lib/libgranary.so"
-	}
-	library, err := filepath.Abs(library)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(library); err != nil {
-		t.Skip("the library is not built: run make")
-	}
+	library := built.Library(t)
 	pid := sleeper(t, library)
 	out, errs, code := call(pid, "--json")
 	var s inspect.Snapshot
@@ -115,13 +106,7 @@ func TestAStoppedProcess(t *testing.T) {
 
 // A process in a PID namespace of its own is read by its PID out here.
 func TestAProcessInAnotherPIDNamespace(t *testing.T) {
-	library, err := filepath.Abs("../../../build/lib/libgranary.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(library); err != nil {
-		t.Skip("the library is not built: run make")
-	}
+	library := built.Library(t)
 	cmd := exec.Command("sleep", "60")
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
