@@ -43,8 +43,7 @@ GRANARY_ALWAYS_INLINE void* Pop(uint64_t c) {
   void* result;
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
-                        "movq (%[t],%[c],8), %[h]\n"
-                        "movzwl %w[h], %k[h]\n"
+                        "movzwl (%[t],%[c],8), %k[h]\n"
                         "movq (%[t],%[h],8), %[p]\n"
                         "testq %[p], %[p]\n"
                         "jz %l[empty]\n"
@@ -63,8 +62,7 @@ empty:
 GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
-                        "movq (%[t],%[c],8), %[h]\n"
-                        "movzwl %w[h], %k[h]\n"
+                        "movzwl (%[t],%[c],8), %k[h]\n"
                         "cmpq $0, 8(%[t],%[h],8)\n"
                         "je %l[full]\n"
                         "movq %[p], 8(%[t],%[h],8)\n"
