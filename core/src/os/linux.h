@@ -49,6 +49,8 @@ struct Linux {
                           size_t count) noexcept;
   static void RemoveFile(const char* path) noexcept;
   [[noreturn]] static void Abort() noexcept;
+  // Whether the 8 aligned bytes at `p` can be read; nothing else happens to them.
+  static bool IsReadable(const void* p) noexcept;
   // Whether the kernel runs restartable sequences for the calling thread at `area`.
   static bool RegisteredForRestart(void* area) noexcept;
 };
