@@ -35,6 +35,9 @@ struct granary_stat_description {
 /* Describes the figure with this index, from 0 on. Returns 0, or -1 if there is none. */
 int granary_stat_describe(size_t index, struct granary_stat_description* description);
 
+/* Lets the figures whose names end in _peak count from now on. */
+void granary_reset_peaks(void);
+
 /* The objects of one size. Counts are objects unless they say bytes;
  * allocations - live is how many were freed. */
 struct granary_class_figures {

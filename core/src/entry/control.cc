@@ -38,7 +38,7 @@ Control::Result Control::Run(Command command, const char* argument) noexcept {
       return Result::kDone;
     }
     case Command::kReset:
-      heap.pages().ResetPeaks();
+      heap.peaks().Reset();
       return Result::kDone;
   }
   return Result::kUnknown;

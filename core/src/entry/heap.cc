@@ -57,6 +57,7 @@ void Heap::Init() noexcept {
 void* Heap::AllocateClass(SizeClass c) noexcept {
   upkeep_.PollInMalloc();
   void* const p = front_.Allocate(c);
+  peaks_.Note(pages_.used_bytes());
   return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
 }
 
@@ -83,6 +84,7 @@ void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool ze
   const Memory memory =
       size > kMaxRequest ? Memory{} : pages_.AllocateLarge(size, alignment, reserve);
   if (memory.p == nullptr) return Refused(size);
+  peaks_.Note(pages_.used_bytes());
   if (memory.Zero()) {
     upkeep_.AfterFreshLarge(size);
   } else if (zero && !memory.Zero()) {
@@ -109,6 +111,7 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
     p = central_.FetchZeroed(c);
     if (p == nullptr) return Refused(size);
     front_.CountUncached(c);
+    peaks_.Note(pages_.used_bytes());
     return p;
   }
   if (p == nullptr) p = AllocateClass(c);
@@ -244,7 +247,10 @@ void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
 void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
   if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
   const size_t good = GoodSizeOrMost(size);
-  if (good == old_size || pages_.ResizeLarge(p, good)) return p;
+  if (good == old_size || pages_.ResizeLarge(p, good)) {
+    peaks_.Note(pages_.used_bytes());
+    return p;
+  }
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
   if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, good < old_size ? good : old_size);

@@ -9,6 +9,7 @@
 #include "central/central.h"
 #include "config/options.h"
 #include "depot/depot.h"
+#include "entry/peaks.h"
 #include "entry/upkeep.h"
 #include "front/front.h"
 #include "os/linux.h"
@@ -71,6 +72,7 @@ class Heap {
   Front<Linux>& front() { return front_; }
   Metadata<Linux>& metadata() { return metadata_; }
   Upkeep& upkeep() { return upkeep_; }
+  Peaks& peaks() { return peaks_; }
 
  private:
   friend struct Layout;
@@ -95,6 +97,7 @@ class Heap {
   // First, on a page that is in use anyway.
   Mutex<Linux> init_;
   std::atomic<bool> ready_{false};
+  Peaks peaks_;
   Metadata<Linux> metadata_;
   PageHeap<Linux> pages_;
   Central<Linux> central_;

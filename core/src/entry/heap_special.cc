@@ -56,6 +56,7 @@ void* Heap::AllocateUncached(size_t size, size_t alignment) noexcept {
   void* p = nullptr;
   if (depot_.Take(c, &p, 1) == 0) return Refused(kClassSize[c]);
   front_.CountUncached(c);
+  peaks_.Note(pages_.used_bytes());
   if (IsSpecial()) traits.Allocated(kClassSize[c]);
   return Filled(p, kClassSize[c]);
 }

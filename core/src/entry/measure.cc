@@ -55,6 +55,8 @@ void AddPages(Snapshot& s) {
   s.owed = pages.owed;
   s.used_spans = pages.used;
   s.used_spans_peak = pages.used_peak;
+  s.held = pages.used + pages.dirty;
+  s.held_peak = pages.held_peak;
   s.grown = heap.pages().grown_bytes();
   s.mapped = pages.mapped;
   s.mapped_metadata = heap.metadata().mapped();
@@ -67,6 +69,19 @@ void AddPages(Snapshot& s) {
 
 }  // namespace
 
+uint64_t LiveBytes() noexcept {
+  uint64_t sum = heap.pages().Stats().large;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    const size_t before = heap.central().Stats(c).used_objects;
+    if (before == 0) continue;
+    const size_t above = heap.front().CachedObjects(c) + heap.depot().CachedObjects(c);
+    const size_t after = heap.central().Stats(c).used_objects;
+    const size_t used = before < after ? before : after;
+    if (used > above) sum += (used - above) * kClassSize[c];
+  }
+  return sum;
+}
+
 Snapshot Measure() noexcept {
   heap.EnsureInit();
   Snapshot s;
@@ -77,6 +92,8 @@ Snapshot Measure() noexcept {
   s.allocations += s.large_allocations;
   s.live_objects += s.large_blocks;
   s.live += s.large;
+  const uint64_t live_peak = heap.peaks().live();
+  s.live_peak = live_peak > s.live ? live_peak : s.live;
   s.frees = s.allocations > s.live_objects ? s.allocations - s.live_objects : 0;
   s.caches = heap.front().Caches();
   s.cache_capacity = heap.front().Capacity();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "entry/heap.h"
 #include "entry/layout.h"
 #include "entry/measure.h"
 
@@ -39,6 +40,11 @@ GRANARY_EXPORT int granary_stat_describe(size_t index,
   *description = {TextOf(row.name), TextOf(row.kind), TextOf(row.unit), TextOf(row.layer),
                   TextOf(row.meaning)};
   return 0;
+}
+
+GRANARY_EXPORT void granary_reset_peaks(void) {
+  heap.EnsureInit();
+  heap.peaks().Reset();
 }
 
 GRANARY_EXPORT int granary_class_stats(size_t index, struct granary_class_figures* stats,

@@ -195,6 +195,7 @@ void Upkeep::PollWithoutHelper() noexcept {
 }
 
 void Upkeep::BeginWindow() noexcept {
+  heap.peaks().EndWindow(heap.pages().used_bytes());
   paid_.store(Level(), std::memory_order_relaxed);
   // The first one begins with the process, and many do not live to see the second.
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) RetainDescriptor();

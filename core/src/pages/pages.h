@@ -55,6 +55,7 @@ struct PageStats {
   size_t large_frees = 0;
   size_t used_peak = 0;
   size_t dirty_peak = 0;
+  size_t held_peak = 0;  // of used and dirty together
   size_t owed = 0;
 };
 
@@ -224,7 +225,7 @@ class PageHeap {
   LowWater low_;
   // In granules; written under the lock, read without.
   std::atomic<size_t> used_{0}, dirty_{0}, owed_{0}, large_{0}, mapped_{0};
-  std::atomic<size_t> released_{0}, grown_{0}, used_peak_{0}, dirty_peak_{0};
+  std::atomic<size_t> released_{0}, grown_{0}, used_peak_{0}, dirty_peak_{0}, held_peak_{0};
   std::atomic<size_t> large_requested_{0};  // in bytes
   std::atomic<size_t> large_allocations_{0}, large_frees_{0};
   LargeCounts groups_[kLargeGroups] = {};

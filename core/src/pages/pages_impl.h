@@ -81,6 +81,7 @@ void PageHeap<System>::Account(size_t used_more, size_t dirty_less) noexcept {
   Raise(used_peak_, used);
   const size_t dirty = dirty_.load(std::memory_order_relaxed) - dirty_less;
   dirty_.store(dirty, std::memory_order_relaxed);
+  Raise(held_peak_, used + dirty);
   low_.Note(dirty);
 }
 
@@ -196,6 +197,7 @@ PageStats PageHeap<System>::Stats() const noexcept {
   s.large_frees = large_frees_.load(std::memory_order_relaxed);
   s.used_peak = used_peak_.load(std::memory_order_relaxed) * kGranule;
   s.dirty_peak = dirty_peak_.load(std::memory_order_relaxed) * kGranule;
+  s.held_peak = held_peak_.load(std::memory_order_relaxed) * kGranule;
   s.owed = owed_bytes();
   return s;
 }
@@ -205,6 +207,8 @@ void PageHeap<System>::ResetPeaks() noexcept {
   Locked hold(mutex_);
   used_peak_.store(used_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   dirty_peak_.store(dirty_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  held_peak_.store(used_.load(std::memory_order_relaxed) + dirty_.load(std::memory_order_relaxed),
+                   std::memory_order_relaxed);
 }
 
 template <Os System>

@@ -153,7 +153,8 @@ const Row kReadable[] = {
 
 const char* const kVoid[] = {"thread.tcache.flush", "thread.peak.reset", "thread.idle",
                              "stats.mutexes.reset", "arena.0.decay",     "arena.0.purge",
-                             "arena.4096.purge",    "arena.4096.decay",  "arena.4097.purge"};
+                             "arena.4096.purge",    "arena.4096.decay",  "arena.4097.purge",
+                             "granary.reset_peaks"};
 
 // What is not there, or is not the end of a name; jemalloc built without its profiler has no
 // prof.*.
@@ -271,6 +272,12 @@ void CheckWriting() {
     CHECK(Set(name, ssize_t{1} << 40) == 0 && Get<ssize_t>(name) > 0);
     CHECK(Set(name, before) == 0);
   }
+  // Granary's own: any option that can change, and the peaks.
+  CHECK(Set("granary.set", "dirty_decay_ms:1234,soft_limit:1073741824") == 0);
+  CHECK(Get<ssize_t>("arenas.dirty_decay_ms") == 1234);
+  CHECK(Set("granary.set", "dirty_decay_ms:1000,soft_limit:0") == 0);
+  CHECK(Set("granary.set", "no_such_option:1") == EINVAL);
+  CHECK(mallctl("granary.set", &value, &size, nullptr, 0) == EPERM);
   const uint64_t epoch = Get<uint64_t>("epoch");
   Refresh();
   CHECK(Get<uint64_t>("epoch") == epoch + 1);

@@ -35,8 +35,13 @@ var verbs = []verb{
 		func(o Outcome) string {
 			return fmt.Sprintf("sent %s of free objects from the caches to the slabs", present.Bytes(o.Bytes))
 		}},
-	{"reset", "let the peaks in its figures begin anew", -1, func([]string) inspect.Command { return inspect.Reset() },
-		func(Outcome) string { return "lets its peaks begin anew" }},
+	{"reset", "let the peaks in its figures and the kernel's peak of its RSS begin anew", -1, func([]string) inspect.Command { return inspect.Reset() },
+		func(o Outcome) string {
+			if o.Kept != "" {
+				return "lets the peaks in its figures begin anew; the kernel's peak of its RSS stays: " + o.Kept
+			}
+			return "lets its peaks begin anew"
+		}},
 	{"set", "change options, NAME:VALUE each", 1, func(words []string) inspect.Command { return inspect.Set(strings.Join(words, ",")) },
 		func(o Outcome) string { return "set " + strings.Join(o.Words, ", ") }},
 }
@@ -59,6 +64,7 @@ type Outcome struct {
 	Before  uint64        `json:"rss_before_bytes"`
 	After   uint64        `json:"rss_after_bytes"`
 	Waited  time.Duration `json:"waited_ns"`
+	Kept    string        `json:"rss_peak_kept,omitempty"` // why the peak of RSS was not reset
 	Message string        `json:"message"`
 }
 
@@ -136,6 +142,11 @@ func Do(ctx context.Context, proc procfs.FS, pid int, name string, words []strin
 	o.Bytes, o.Waited = ack.Bytes, ack.After
 	if o.After, err = rss(proc, pid); err != nil {
 		return o, err
+	}
+	if name == "reset" {
+		if err := proc.ResetPeak(pid); err != nil {
+			o.Kept = err.Error()
+		}
 	}
 	o.Message = v.done(o)
 	return o, nil

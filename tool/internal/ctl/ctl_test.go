@@ -15,6 +15,7 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
+	"granary/tool/internal/procfs"
 )
 
 func call(args ...string) (string, string, int) {
@@ -113,6 +114,40 @@ func TestPurgeSetAndResetOfALiveProcess(t *testing.T) {
 	}
 }
 
+func TestResetAlsoResetsThePeakOfRSS(t *testing.T) {
+	pid := python(t, "dirty_decay_ms:-1")
+	if _, errs, code := call(strconv.Itoa(pid), "purge"); code != 0 {
+		t.Fatalf("code %d, said %q", code, errs)
+	}
+	before, err := procfs.Live().Memory(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := call(strconv.Itoa(pid), "reset"); code != 0 {
+		t.Fatalf("code %d, said %q", code, errs)
+	}
+	after, err := procfs.Live().Memory(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Peak < before.RSS+50<<20 || after.Peak > before.RSS+10<<20 {
+		t.Errorf("RSS was %d with a peak of %d, then %d with a peak of %d", before.RSS, before.Peak, after.RSS, after.Peak)
+	}
+	target, err := inspect.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	s, err := target.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, _ := s.Value("live")
+	if peak, _ := s.Value("live_peak"); peak < live || peak > live+10<<20 {
+		t.Errorf("%d bytes live, with a peak of %d after the reset", live, peak)
+	}
+}
+
 func TestWrongOptionsChangeNothing(t *testing.T) {
 	pid := strconv.Itoa(python(t, ""))
 	for _, words := range []string{"dirty_dekay_ms:1", "dirty_decay_ms:never", "dirty_decay_ms:-7", "abort_conf:true"} {
@@ -145,6 +180,10 @@ func TestWhatIsSaidOfEachRequest(t *testing.T) {
 	o := Outcome{PID: 812, Bytes: 5 << 20, Before: 100 << 20, After: 95 << 20, Words: []string{"dirty_decay_ms:5", "check_at_exit:false"}}
 	var out bytes.Buffer
 	for _, v := range verbs {
+		out.WriteString("process 812 " + v.done(o) + "\n")
+	}
+	o.Kept = "open /proc/812/clear_refs: permission denied"
+	if v, err := find("reset", nil); err == nil {
 		out.WriteString("process 812 " + v.done(o) + "\n")
 	}
 	golden.Check(t, "testdata/said.golden", out.Bytes())

@@ -38,11 +38,13 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	syscall.Kill(h.pid(), syscall.SIGSTOP) // or the helper goes on to empty slabs
 	before := mustSnapshot(t, target)
 	if err := os.Remove(copied); err != nil {
 		t.Fatal(err)
 	}
 	syscall.Kill(h.pid(), syscall.SIGABRT)
+	syscall.Kill(h.pid(), syscall.SIGCONT)
 	cmd.Wait()
 	cores, _ := filepath.Glob(filepath.Join(dir, "core*"))
 	if len(cores) != 1 {

@@ -242,6 +242,8 @@ func (c *capture) derive(s *Snapshot) map[string]uint64 {
 	d["allocations"] += allocations
 	d["live_objects"] += d["large_blocks"]
 	d["live"] += large
+	d["live_peak"] = max(d["live"], c.total("peaks.live"))
+	d["held"] = c.total("pages.used") + c.total("pages.dirty")
 	d["frees"] = d["allocations"] - min(d["allocations"], d["live_objects"])
 	d["released"] = c.total("pages.released") + c.total("central.released")
 	d["caches"] = uint64(len(s.Caches))

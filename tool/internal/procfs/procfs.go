@@ -112,6 +112,12 @@ func (fs FS) Memory(pid int) (Memory, error) {
 	return mem, nil
 }
 
+// ResetPeak lets the kernel's peak of the resident size (Memory.Peak) count from now on.
+func (fs FS) ResetPeak(pid int) error {
+	const resetPeak = "5" // as proc(5) says
+	return os.WriteFile(fs.Path(pid, "clear_refs"), []byte(resetPeak), 0)
+}
+
 // sizes collects the lines "Name:   123 kB" as bytes.
 func sizes(text string) map[string]uint64 {
 	out := map[string]uint64{}

@@ -46,10 +46,18 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return present.JSON(env.Stdout, snapshot)
+		r := Report{Snapshot: snapshot}
+		if s.PID != 0 {
+			memory, err := procfs.Live().Memory(s.PID)
+			if err != nil {
+				return procfs.Live().Explain(s.PID, err)
+			}
+			r.Process = &Process{memory.RSS, memory.Peak}
 		}
-		Write(env.Stdout, s.Title, snapshot, v)
+		if *asJSON {
+			return present.JSON(env.Stdout, r)
+		}
+		Write(env.Stdout, s.Title, r, v)
 		return nil
 	})
 }

@@ -43,9 +43,29 @@ func Value(m inspect.Metric) string {
 	return present.Count(m.Value)
 }
 
+// A Report is the figures of a heap, and what the kernel says of its process.
+type Report struct {
+	*inspect.Snapshot
+	Process *Process `json:"process,omitempty"` // not of a core file
+}
+
+// A Process is the kernel's figures.
+type Process struct {
+	RSS  uint64 `json:"rss_bytes"`
+	Peak uint64 `json:"rss_peak_bytes"` // since the start, or `granary ctl PID reset`
+}
+
 // Write prints the figures, a layer after the other.
-func Write(w io.Writer, title string, s *inspect.Snapshot, v View) {
+func Write(w io.Writer, title string, r Report, v View) {
+	s := r.Snapshot
 	fmt.Fprintf(w, "%s, %s\n", title, agreement(s))
+	if r.Process != nil {
+		fmt.Fprintln(w, "\nprocess: what the kernel counts")
+		present.Table{Header: []string{"", " ", ""}, Rows: [][]string{
+			{"  RSS", present.Bytes(r.Process.RSS), "bytes in memory, everything included"},
+			{"  peak of RSS", present.Bytes(r.Process.Peak), "the most of it since the start or the last `granary ctl PID reset`"},
+		}}.WriteBody(w, 0)
+	}
 	for _, layer := range order(s.Metrics) {
 		fmt.Fprintf(w, "\n%s\n", layer.heading)
 		t := present.Table{Header: []string{"", " ", ""}}

@@ -46,12 +46,12 @@ var sample = &inspect.Snapshot{
 
 func TestEveryView(t *testing.T) {
 	var out bytes.Buffer
-	Write(&out, "process 812 (app), Granary 0.1.0", sample, View{Classes: true, Caches: true, Locks: true, Options: true})
+	Write(&out, "process 812 (app), Granary 0.1.0", Report{sample, &Process{1200 << 20, 1 << 31}}, View{Classes: true, Caches: true, Locks: true, Options: true})
 	golden.Check(t, "testdata/everything.golden", out.Bytes())
 	out.Reset()
 	still := *sample
 	still.Consistent = true
-	Write(&out, "process 812 (app), Granary 0.1.0", &still, View{})
+	Write(&out, "core file core.812, Granary 0.1.0", Report{Snapshot: &still}, View{})
 	golden.Check(t, "testdata/totals.golden", out.Bytes())
 }
 

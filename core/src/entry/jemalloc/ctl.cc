@@ -12,6 +12,7 @@
 #include "entry/jemalloc/figures.h"
 #include "entry/measure.h"
 #include "entry/traits.h"
+#include "granary/granary.h"
 
 extern "C" {
 extern const char* malloc_conf;
@@ -305,6 +306,8 @@ int Write(const Found& f, uint64_t value) {
       return WriteArenaDecay(0, argument != 0, value);
     case Handler::kArenaHooks:
       return WriteHooks(f.at[1], value);
+    case Handler::kSetOptions:
+      return granary_set_options(reinterpret_cast<const char*>(value)) == 0 ? 0 : EINVAL;
     case Handler::kArenaCreate:
     case Handler::kArenaLookup:
       return 0;  // what Read looked at
@@ -342,6 +345,9 @@ int Do(const Found& f) {
       return PurgeOf(f.at[1], f.row->argument != 0);
     case Handler::kArenaReset:
       return ResetArena(f.at[1], f.row->argument != 0);
+    case Handler::kResetPeaks:
+      heap.peaks().Reset();
+      return 0;
     case Handler::kNothing:
       return 0;
     default:

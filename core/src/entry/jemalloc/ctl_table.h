@@ -62,6 +62,8 @@ enum class Handler : uint8_t {
   kTotal,
   kHelper,
   kNothing,
+  kSetOptions,
+  kResetPeaks,
   kArenaFigure,
   kBinFigure,
   kExtentFigure,
