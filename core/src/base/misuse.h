@@ -9,6 +9,7 @@ enum class Misuse {
   kForeign,     // "<verb> of an address that Granary did not allocate: <p>; ..."
   kUnaligned,   // "<verb> of an unaligned address: <p> is inside an object of <n> bytes, ..."
   kDoubleFree,  // "double free of an object of <n> bytes at <p>; ..."
+  kOtherHeap,   // "<verb> of an address that is not of this heap: <p>; ..."
   kWrongSize,   // "sized free of <m> bytes at <p>, the wrong size: ..."
 };
 

@@ -217,7 +217,7 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
   const size_t old_size = UsableSize(p, "realloc");
   if (c == kNoClass) {
     if (jemalloc::Arena* const arena = jemalloc::OwnerOf(p))
-      return MoveInArena(*arena, p, old_size, size);
+      return MoveInArena(*arena, p, size);
     return ReallocateLarge(p, old_size, size);
   }
   if (ClassOf(size) == c) return p;

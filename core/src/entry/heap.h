@@ -23,6 +23,13 @@ namespace jemalloc {
 class Arena;
 }
 
+// Of all arenas and heaps of granary/heap.h together.
+struct ArenaTotals {
+  std::atomic<size_t> count{0};
+  std::atomic<size_t> used{0};   // bytes of their spans and blocks
+  std::atomic<size_t> dirty{0};  // bytes free in them that still hold pages
+};
+
 class Heap {
  public:
   constexpr Heap() = default;
@@ -73,6 +80,7 @@ class Heap {
   Metadata<Linux>& metadata() { return metadata_; }
   Upkeep& upkeep() { return upkeep_; }
   Peaks& peaks() { return peaks_; }
+  ArenaTotals& arenas() { return arenas_; }
 
  private:
   friend struct Layout;
@@ -82,8 +90,7 @@ class Heap {
   void* MoveToNew(void* p, size_t old_size, size_t size) noexcept;
   void* ReallocateLarge(void* p, size_t old_size, size_t size) noexcept;
   GRANARY_COLD void FreeOfArena(void* p) noexcept;
-  GRANARY_COLD void* MoveInArena(jemalloc::Arena& arena, void* p, size_t old_size,
-                                 size_t size) noexcept;
+  GRANARY_COLD void* MoveInArena(jemalloc::Arena& arena, void* p, size_t size) noexcept;
   GRANARY_COLD void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept;
   GRANARY_COLD void FreeSpecial(void* p) noexcept;
   GRANARY_COLD void* ReallocateSpecial(void* p, size_t size) noexcept;
@@ -104,6 +111,7 @@ class Heap {
   Depot<Linux> depot_;
   Front<Linux> front_;
   Upkeep upkeep_;
+  ArenaTotals arenas_;  // last: few processes touch it
 };
 
 extern Heap heap __attribute__((visibility("hidden")));

@@ -72,14 +72,9 @@ void Heap::FreeUncached(void* p) noexcept {
 }
 
 // A block stays in its arena.
-void* Heap::MoveInArena(jemalloc::Arena& arena, void* p, size_t old_size, size_t size) noexcept {
-  const size_t good = GoodSize(size, 1);
-  if (good == old_size || (good != 0 && arena.ResizeInPlace(p, good))) return p;
-  void* const q = good == 0 ? nullptr : arena.Allocate(size, 1, false);
-  if (q == nullptr) return Refused(size);
-  __builtin_memcpy(q, p, size < old_size ? size : old_size);
-  arena.Free(p);
-  return q;
+void* Heap::MoveInArena(jemalloc::Arena& arena, void* p, size_t size) noexcept {
+  void* const q = arena.Reallocate(p, size);
+  return q != nullptr ? q : Refused(size);
 }
 
 size_t Heap::ResizeInPlace(void* p, size_t size) noexcept {

@@ -107,6 +107,9 @@ Snapshot Measure() noexcept {
   s.squeezed = heap.upkeep().squeezed();
   s.windows = heap.upkeep().windows();
   s.helper = heap.upkeep().HelperRuns();
+  s.arenas = heap.arenas().count.load(std::memory_order_relaxed);
+  s.arenas_used = heap.arenas().used.load(std::memory_order_relaxed);
+  s.arenas_dirty = heap.arenas().dirty.load(std::memory_order_relaxed);
   return s;
 }
 

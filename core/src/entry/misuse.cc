@@ -14,6 +14,10 @@ void Describe(Writer& w, const MisuseReport& r) {
       w.Text(r.verb).Text(" of an address that Granary did not allocate: ").Hex(AddressOf(r.p));
       w.Text("; pass only what malloc or one of its kin returned");
       return;
+    case Misuse::kOtherHeap:
+      w.Text(r.verb).Text(" of an address that is not of this heap: ").Hex(AddressOf(r.p));
+      w.Text("; pass only what a call on the same heap returned");
+      return;
     case Misuse::kUnaligned:
       w.Text(r.verb).Text(" of an unaligned address: ").Hex(AddressOf(r.p)).Text(" lies inside a");
       if (r.size > 0)

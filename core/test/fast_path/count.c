@@ -23,6 +23,9 @@ enum { kSize = 40, kWarmUp = 20000, kRepeats = 32, kMaxSteps = 100000 };
 typedef void* (*Allocate)(size_t);
 typedef void (*Release)(void*);
 typedef void (*SizedRelease)(void*, size_t);
+typedef void* (*Create)(const char*, size_t);
+typedef void* (*HeapAllocate)(void*, size_t);
+typedef void (*HeapRelease)(void*, void*);
 
 struct calls {
   Allocate malloc;
@@ -30,7 +33,11 @@ struct calls {
   Allocate operator_new;
   Release operator_delete;
   SizedRelease operator_delete_sized;
+  HeapAllocate heap_malloc;
+  HeapRelease heap_free;
 };
+
+static void* heap;
 
 /* What the child tells the tracer before it begins. */
 struct plan {
@@ -38,7 +45,8 @@ struct plan {
   struct calls calls;
 };
 
-static const char* const kNames[] = {"malloc(40)", "free", "new(40)", "delete", "delete(40)"};
+static const char* const kNames[] = {
+    "malloc(40)", "free", "new(40)", "delete", "delete(40)", "heap_malloc(40)", "heap_free"};
 enum { kCalls = sizeof kNames / sizeof *kNames };
 
 static void fail(const char* what) {
@@ -62,12 +70,19 @@ static void call_each_once(const struct calls* calls) {
   calls->operator_delete(block);
   block = calls->operator_new(kSize);
   calls->operator_delete_sized(block, kSize);
+  block = calls->heap_malloc(heap, kSize);
+  calls->heap_free(heap, block);
 }
 
 static void run_child(int channel) {
-  const struct calls calls = {(Allocate)look_up("malloc"), (Release)look_up("free"),
-                              (Allocate)look_up("_Znwm"), (Release)look_up("_ZdlPv"),
-                              (SizedRelease)look_up("_ZdlPvm")};
+  const struct calls calls = {(Allocate)look_up("malloc"),
+                              (Release)look_up("free"),
+                              (Allocate)look_up("_Znwm"),
+                              (Release)look_up("_ZdlPv"),
+                              (SizedRelease)look_up("_ZdlPvm"),
+                              (HeapAllocate)look_up("granary_heap_malloc"),
+                              (HeapRelease)look_up("granary_heap_free")};
+  heap = ((Create)look_up("granary_heap_create"))("counted", 0);
   struct plan plan = {0, calls};
   if (__rseq_size != 0) {
     struct rseq* area = (struct rseq*)((char*)__builtin_thread_pointer() + __rseq_offset);
@@ -86,9 +101,13 @@ static void run_child(int channel) {
 }
 
 static uintptr_t entry_of_call(const struct calls* calls, int index) {
-  const uintptr_t entries[kCalls] = {
-      (uintptr_t)calls->malloc, (uintptr_t)calls->free, (uintptr_t)calls->operator_new,
-      (uintptr_t)calls->operator_delete, (uintptr_t)calls->operator_delete_sized};
+  const uintptr_t entries[kCalls] = {(uintptr_t)calls->malloc,
+                                     (uintptr_t)calls->free,
+                                     (uintptr_t)calls->operator_new,
+                                     (uintptr_t)calls->operator_delete,
+                                     (uintptr_t)calls->operator_delete_sized,
+                                     (uintptr_t)calls->heap_malloc,
+                                     (uintptr_t)calls->heap_free};
   return entries[index];
 }
 

@@ -1,15 +1,18 @@
-// An arena: the layers from central down once more, over the memory of its hooks. It has no caches:
-// every call takes the lock of a class. Lives in zeroed memory of its own.
+// An arena: the layers from central down once more, over the memory of its hooks. For caches it has
+// a stash of each class, behind a lock. Lives in zeroed memory of its own. A heap of granary/heap.h
+// is one, too.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.h"
 #include "central/central.h"
 #include "entry/jemalloc/figures.h"
 #include "entry/jemalloc/hooked.h"
 #include "entry/jemalloc/hooks.h"
+#include "entry/jemalloc/stash.h"
 #include "pages/pages.h"
 
 namespace granary::jemalloc {
@@ -22,12 +25,29 @@ class Arena {
   // `again`, it begins anew, empty.
   void Discard(bool again) noexcept;
 
-  // nullptr when the hooks refuse. `alignment` is a power of two.
+  // nullptr when the hooks refuse, or beyond the cap. `alignment` is a power of two.
   void* Allocate(size_t size, size_t alignment, bool zero) noexcept;
+  // Ends the program if p begins no object in use here.
   void Free(void* p) noexcept;
+  // nullptr, and p as it was, when Allocate would return that. p is an object here.
+  void* Reallocate(void* p, size_t size) noexcept;
+  // Ends the program, naming the call, if p begins no object here.
+  void CheckOwns(const void* p, const char* verb) noexcept {
+    if (UsableSize(p) == 0) DieOf(p, verb);
+  }
   // 0 if p begins no object here.
   size_t UsableSize(const void* p) noexcept;
   bool ResizeInPlace(void* p, size_t size) noexcept;
+
+  // The bytes of all objects in use, rounded up to their classes, may not exceed it; 0 for no cap.
+  void SetCap(size_t bytes) noexcept { cap_.store(bytes, std::memory_order_relaxed); }
+  size_t cap() const noexcept { return cap_.load(std::memory_order_relaxed); }
+  size_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
+  // Of its memory, what is in use or free but still resident, and its own structures.
+  size_t HeldBytes() noexcept;
+  size_t CountObjects() noexcept;
+  // Brings what it uses up to date in the sums of all arenas.
+  void Report() noexcept;
 
   // Gives free pages back: all, or those that are due.
   void Purge(bool all) noexcept;
@@ -50,6 +70,7 @@ class Arena {
   // Calls visit(mutex) for each of its locks, in the order they are taken.
   template <class Visit>
   void ForEachMutex(Visit&& visit) noexcept {
+    for (SizeClass c = 1; c < kNumClasses; ++c) visit(stashes_[c].mutex);
     for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
     visit(pages_.mutex());
     visit(metadata_.mutex());
@@ -72,16 +93,29 @@ class Arena {
   void UnmapRegion(void* p, size_t bytes) noexcept;
   void* AskHooks(size_t bytes, size_t alignment, void* hint) noexcept;
   void GiveToHooks(void* p, size_t bytes) noexcept;
+  void Forget(const Region& region) noexcept;
   void ReleaseExcess() noexcept;
+  bool Charge(size_t bytes) noexcept;
+  void Discharge(size_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void* AllocateLarge(size_t size, size_t alignment, bool zero) noexcept;
+  void* TakeSmall(SizeClass c) noexcept;
+  size_t Refill(SizeClass c, void** to, size_t n) noexcept;
+  void Drain(SizeClass c, size_t n) noexcept;
+  void FlushStashes() noexcept;
+  void FreeUnstashed(SizeClass c, void* p) noexcept;
+  [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
 
   unsigned index_ = 0;
   uint64_t started_ = 0;
+  std::atomic<size_t> live_{0};
+  std::atomic<size_t> cap_{0};
+  std::atomic<size_t> reported_used_{0}, reported_dirty_{0};
   Mutex<Linux> regions_lock_;
   size_t regions_count_ = 0;
-  std::atomic<uint64_t> made_[kNumClasses] = {};
   Metadata<Hooked> metadata_;
   PageHeap<Hooked> pages_;
   Central<Hooked> central_;
+  Stash stashes_[kNumClasses];
   Region regions_[kMostRegions] = {};
   PageMap map_;
 };

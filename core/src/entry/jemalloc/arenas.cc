@@ -39,6 +39,7 @@ int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept {
   if (*index == kMostArenas) return EAGAIN;
   Arena* const arena = Arena::Create(hooks, *index);
   if (arena == nullptr) return EAGAIN;
+  heap.arenas().count += 1;
   table[*index].store(arena, std::memory_order_release);
   if (*index >= count.load(std::memory_order_relaxed))
     count.store(*index + 1, std::memory_order_release);
@@ -49,7 +50,10 @@ int ResetArena(size_t index, bool destroy) noexcept {
   Locked hold(table_lock);
   Arena* const arena = ArenaAt(index);
   if (arena == nullptr) return EFAULT;
-  if (destroy) table[index].store(nullptr, std::memory_order_release);
+  if (destroy) {
+    heap.arenas().count -= 1;
+    table[index].store(nullptr, std::memory_order_release);
+  }
   arena->Discard(!destroy);
   return 0;
 }
