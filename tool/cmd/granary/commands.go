@@ -13,6 +13,7 @@ import (
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/ctl"
+	"granary/tool/internal/deploy"
 	"granary/tool/internal/doctor"
 	"granary/tool/internal/exporter"
 	"granary/tool/internal/heapmap"
@@ -30,6 +31,7 @@ import (
 // The headings of `granary help`.
 const (
 	groupRun   = "Run a program"
+	groupServe = "Put services under Granary"
 	groupLook  = "Look into a process"
 	groupBench = "Compare allocators"
 	groupSelf  = "This command"
@@ -39,6 +41,9 @@ const (
 func commands() []cli.Command {
 	rows := []cli.Command{
 		in(groupRun, preload.Row),
+		in(groupServe, deploy.Commands[0]),
+		in(groupServe, deploy.Commands[1]),
+		in(groupServe, deploy.Commands[2]),
 		in(groupLook, ps.Row),
 		in(groupLook, stats.Row),
 		in(groupLook, why.Row),

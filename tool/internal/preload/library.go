@@ -11,6 +11,10 @@ import (
 // LibraryName is the file that is preloaded.
 const LibraryName = "libgranary.so"
 
+// names are those it may have; without the packages for development only the second is there, and it
+// stays the same for all versions that fit.
+var names = []string{LibraryName + ".1", LibraryName}
+
 var triplets = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 // LibraryDirs are the folders in which this kind of machine keeps shared libraries.
@@ -34,12 +38,30 @@ func FindLibrary(flag, variable, exe string) (string, error) {
 		}
 		return preloadable(named.path)
 	}
-	for _, dir := range append(beside(exe), LibraryDirs()...) {
-		if path := filepath.Join(dir, LibraryName); isFile(path) {
-			return preloadable(path)
-		}
+	if path := firstIn("", append(beside(exe), LibraryDirs()...)); path != "" {
+		return preloadable(path)
 	}
 	return "", fmt.Errorf("%s was not found; build it with `make`, or name it with --lib PATH or GRANARY_LIB", LibraryName)
+}
+
+// FindInstalled finds the library in the system whose files lie below root, as programs there name it.
+func FindInstalled(root string) (string, error) {
+	if path := firstIn(root, LibraryDirs()); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("%s is not installed below %s; install it there, or name it with --lib PATH", LibraryName, root)
+}
+
+// firstIn is the first library in the folders, below root.
+func firstIn(root string, dirs []string) string {
+	for _, dir := range dirs {
+		for _, name := range names {
+			if path := filepath.Join(dir, name); isFile(filepath.Join(root, path)) {
+				return path
+			}
+		}
+	}
+	return ""
 }
 
 func beside(exe string) []string {

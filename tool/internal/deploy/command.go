@@ -1,0 +1,276 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/doctor"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/term"
+
+	"github.com/spf13/pflag"
+)
+
+// Commands are `granary enable`, `disable` and `status`.
+var Commands = []cli.Command{
+	{
+		Name: "enable", Usage: "SERVICE [options]", Takes: cli.Words, Choices: Names(),
+		Summary: "put a systemd service under Granary, and take it back if it does not come up",
+		About: `SERVICE is one of ` + strings.Join(Names(), ", ") + `,
+or any systemd unit. A drop-in is written, /etc/systemd/system/UNIT.service.d/granary.conf; no file of a
+package is changed. Nothing is restarted unless --restart says so: then the service must come up, run
+Granary, and have a heap whose figures make sense. If not, the drop-in is taken back, the service
+restarted as it was, and the end of its log shown. Where systemd does not run, it prints what to set.`,
+		Examples: []cli.Example{
+			{Line: "enable mariadb --restart", Does: "restart MariaDB under Granary, and check it"},
+			{Line: "enable redis --dry-run", Does: "show the file and the commands"},
+			{Line: "enable nginx --option dirty_decay_ms=5000", Does: "with an option; it counts from the next restart on"},
+			{Line: "enable mariadb --root /srv/image", Does: "in the image of a system, which is not running"},
+		},
+		Exits: []cli.Exit{
+			{Code: 0, Meaning: "enabled, or it was already"},
+			{Code: cli.CodeFailed, Meaning: "refused, or taken back, and everything is as before"},
+			{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
+		},
+		Setup: setupEnable,
+	},
+	{
+		Name: "disable", Usage: "SERVICE [options]", Takes: cli.Words, Choices: Names(),
+		Summary: "take a service from under Granary again",
+		About: `Only the file that ` + "`granary enable`" + ` wrote is removed. With --restart the service is restarted,
+and it is checked that Granary is no longer in it.`,
+		Examples: []cli.Example{{Line: "disable mariadb --restart", Does: "back to the allocator it had"}},
+		Setup:    setupDisable,
+	},
+	{
+		Name: "status", Usage: "[SERVICE...] [options]", Takes: cli.Words, Choices: Names(),
+		Summary: "list the services that were put under Granary, and whether they are healthy",
+		About: `Without names it lists every unit that ` + "`granary enable`" + ` wrote a drop-in for: its main process, the
+allocator that the process calls, what lives on its heap, and what is wrong, if something is.`,
+		Examples: []cli.Example{
+			{Line: "status", Does: "all of them"},
+			{Line: "status mariadb --json", Does: "one, for a script"},
+		},
+		Exits: []cli.Exit{
+			{Code: 0, Meaning: "all that are listed are healthy"},
+			{Code: cli.CodeFailed, Meaning: "one is not"},
+			{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
+		},
+		Setup: setupStatus,
+	},
+}
+
+type options struct {
+	root, lib       string
+	set             []string
+	restart, dryRun bool
+	settle, timeout time.Duration
+	asJSON          bool
+}
+
+func (o *options) place(fs *pflag.FlagSet) {
+	fs.StringVar(&o.root, "root", "/", "work on the image of a system in this `folder`; nothing runs there")
+}
+
+func (o *options) patience(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.restart, "restart", false, "restart the service and check it")
+	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, how `long` it must run before it counts as up")
+	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --restart, how `long` to wait for that, once systemd has started it")
+}
+
+func setupEnable(fs *pflag.FlagSet) cli.Action {
+	var o options
+	o.patience(fs)
+	fs.StringArrayVar(&o.set, "option", nil, "an option of the library, as `name=value`; may be given again")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	fs.StringVar(&o.lib, "lib", "", "the `library` to preload (default: libgranary.so beside this command, or installed)")
+	o.place(fs)
+	return cli.Arguments(1, 1, "the name of a service, as in `granary enable mariadb`", func(ctx context.Context, env cli.Env, args []string) error {
+		return o.enable(ctx, env, args[0])
+	})
+}
+
+func setupDisable(fs *pflag.FlagSet) cli.Action {
+	var o options
+	o.patience(fs)
+	o.place(fs)
+	return cli.Arguments(1, 1, "the name of a service, as in `granary disable mariadb`", func(ctx context.Context, env cli.Env, args []string) error {
+		m, err := o.machine(env)
+		if err != nil {
+			return err
+		}
+		if m.manager == nil {
+			return fmt.Errorf("systemd does not run here: take LD_PRELOAD out where it was set, and restart %s", args[0])
+		}
+		u, err := m.manager.find(ctx, serviceOf(args[0]).unitNames())
+		if errors.Is(err, errNoUnit) { // the package is gone, the drop-in may have stayed
+			u, err = m.orphan(args[0], err)
+		}
+		if err != nil {
+			return err
+		}
+		return m.disable(ctx, u, o.restart)
+	})
+}
+
+func setupStatus(fs *pflag.FlagSet) cli.Action {
+	var o options
+	fs.BoolVar(&o.asJSON, "json", false, "print JSON; sizes are bytes")
+	o.place(fs)
+	return func(ctx context.Context, env cli.Env, args []string) error { return o.status(ctx, env, args) }
+}
+
+// machine is what the options mean; without a manager nothing runs services there.
+func (o options) machine(env cli.Env) (machine, error) {
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return machine{}, fmt.Errorf("find the folder of --root: %w", err)
+	}
+	m := machine{root: root, etc: etcUnits, live: root == "/", proc: procfs.Live(), settle: o.settle, patience: o.settle + o.timeout}
+	m.say = func(format string, args ...any) { fmt.Fprintf(env.Stdout, format+"\n", args...) }
+	switch {
+	case !m.live && o.restart:
+		return m, cli.Usagef("--restart and --root do not go together: nothing runs in an image")
+	case !m.live:
+		m.manager = image{root}
+	case booted(root):
+		m.manager = systemd{}
+	}
+	return m, nil
+}
+
+func (o options) enable(ctx context.Context, env cli.Env, name string) error {
+	m, err := o.machine(env)
+	if err != nil {
+		return err
+	}
+	library, err := o.library(env, m)
+	if err != nil {
+		return err
+	}
+	conf, err := conf(m.file(library), o.set)
+	if err != nil {
+		return err
+	}
+	service := serviceOf(name)
+	if m.manager == nil {
+		tellRecipes(env.Stdout, m.root, service, dropIn{preload: []string{library}, options: conf})
+		return fmt.Errorf("systemd does not run here, so nothing was changed: set what stands above by hand")
+	}
+	u, err := m.manager.find(ctx, service.unitNames())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p, err := makePlan(attempt{root: m.root, etc: m.etc, live: m.live, proc: m.proc, unit: u, library: library}, name, env.Version, conf)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		m.show(p, o.restart)
+		return nil
+	}
+	return m.enable(ctx, p, o.restart)
+}
+
+// library is the path of the library as the services see it.
+func (o options) library(env cli.Env, m machine) (string, error) {
+	if m.live {
+		return preload.FindLibrary(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	}
+	if o.lib != "" {
+		if !isFile(m.file(o.lib)) {
+			return "", fmt.Errorf("--lib names %s, which is not a file below %s; correct the path", o.lib, m.root)
+		}
+		return filepath.Join("/", o.lib), nil
+	}
+	return preload.FindInstalled(m.root)
+}
+
+// conf is GRANARY_CONF made of --option; what the library does not know is refused.
+func conf(library string, set []string) (string, error) {
+	var rows []string
+	for _, s := range set {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok {
+			name, value, ok = strings.Cut(s, ":")
+		}
+		if !ok || name == "" || value == "" || strings.ContainsAny(s, ", \n") {
+			return "", cli.Usagef("--option %q is not of the form name=value", s)
+		}
+		rows = append(rows, name+":"+value)
+	}
+	text := strings.Join(rows, ",")
+	if wrong := doctor.OptionsOf(library); wrong != nil {
+		if sentences := wrong(text); len(sentences) > 0 {
+			return "", cli.Usagef("--option: %s", sentences[0])
+		}
+	}
+	return text, nil
+}
+
+func (o options) status(ctx context.Context, env cli.Env, args []string) error {
+	m, err := o.machine(env)
+	if err != nil {
+		return err
+	}
+	if m.manager == nil {
+		return errors.New("systemd does not run here: `granary ps --allocator granary` lists the processes that run Granary")
+	}
+	ids, err := m.enabled()
+	if len(args) > 0 {
+		ids, err = m.named(ctx, args)
+	}
+	if err != nil {
+		return err
+	}
+	list := []Health{}
+	fine := true
+	for _, id := range ids {
+		h := m.status(ctx, id)
+		fine = fine && h.Healthy
+		list = append(list, h)
+	}
+	switch {
+	case o.asJSON:
+		err = present.JSON(env.Stdout, map[string]any{"services": list})
+	case len(list) == 0:
+		m.say("no service is enabled: `granary enable SERVICE` does that")
+	default:
+		width, _ := term.Width(env.Stdout)
+		table(env.Stdout, list, width)
+	}
+	if err == nil && !fine {
+		err = &cli.ExitError{Code: cli.CodeFailed}
+	}
+	return err
+}
+
+// named are the units of services.
+func (m machine) named(ctx context.Context, names []string) ([]string, error) {
+	var ids []string
+	for _, name := range names {
+		u, err := m.manager.find(ctx, serviceOf(name).unitNames())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		ids = append(ids, u.id)
+	}
+	return ids, nil
+}
+
+// orphan is a unit of that name whose files are gone, if its drop-in is not.
+func (m machine) orphan(name string, cause error) (unit, error) {
+	for _, id := range serviceOf(name).unitNames() {
+		if _, ours, err := m.current(id); ours && err == nil {
+			return unit{id: id, properties: map[string]string{}}, nil
+		}
+	}
+	return unit{}, fmt.Errorf("%s: %w", name, cause)
+}

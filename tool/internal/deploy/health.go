@@ -1,0 +1,157 @@
+package deploy
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/doctor"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/procfs"
+)
+
+// Health is what a unit's main process says. Sizes are bytes.
+type Health struct {
+	Unit      string `json:"unit"`
+	DropIn    string `json:"drop_in"`
+	PID       int    `json:"pid,omitempty"`
+	Allocator string `json:"allocator,omitempty"` // as `granary ps` shows it
+	Live      uint64 `json:"live_bytes,omitempty"`
+	RSS       uint64 `json:"rss_bytes,omitempty"`
+	Processes int    `json:"processes,omitempty"` // the main process and its descendants
+	Ours      int    `json:"processes_under_granary,omitempty"`
+	Healthy   bool   `json:"healthy"`
+	Reason    string `json:"reason,omitempty"` // why it is not, or what else to know
+}
+
+// granary says whether the process runs it, in order or not.
+func (h Health) granary() bool { return strings.HasPrefix(h.Allocator, allocators.Ours) }
+
+// sane are rules that the figures of every heap obey. Sums of a busy process are off by at most the
+// bound of the snapshot.
+var sane = []struct {
+	what  string
+	holds func(v func(string) uint64, bound uint64) bool
+}{
+	{"it has allocated nothing", func(v func(string) uint64, _ uint64) bool { return v("allocations") > 0 }},
+	{"it freed more than it allocated", func(v func(string) uint64, _ uint64) bool { return v("frees") <= v("allocations") }},
+	{"more lives than is in use", func(v func(string) uint64, b uint64) bool { return v("live") <= v("used_spans")+b }},
+	{"more is in use than is reserved", func(v func(string) uint64, b uint64) bool { return v("used_spans") <= v("mapped")+b }},
+	{"its own structures exceed their memory", func(v func(string) uint64, _ uint64) bool { return v("metadata_used") <= v("mapped_metadata") }},
+}
+
+// examine fills in what a process is and whether its heap is in order; d is what was put before it.
+func examine(proc procfs.FS, h *Health, d dropIn) {
+	h.Healthy, h.Reason = false, ""
+	running, err := allocators.Of(proc, h.PID)
+	if err != nil {
+		h.Reason = proc.Explain(h.PID, err).Error()
+		return
+	}
+	h.Allocator = running.Describe()
+	if memory, err := proc.Memory(h.PID); err == nil {
+		h.RSS = memory.RSS
+	}
+	if running.Name != allocators.Ours {
+		h.Reason = notOurs(proc, h.PID, d)
+		return
+	}
+	if h.Reason = figures(h, running.How); h.Reason != "" {
+		return
+	}
+	h.Healthy = true
+	h.count(proc)
+	h.Reason = remark(proc, h, d)
+}
+
+// figures reads the heap from outside and says what is wrong with it.
+func figures(h *Health, how string) (reason string) {
+	target, err := inspect.Open(h.PID)
+	if err != nil {
+		return err.Error()
+	}
+	defer target.Close()
+	s, err := target.Snapshot()
+	if err != nil {
+		return err.Error()
+	}
+	value := func(name string) uint64 {
+		v, _ := s.Value(name)
+		return v
+	}
+	h.Allocator = fmt.Sprintf("%s %s, %s", allocators.Ours, target.Version, how)
+	h.Live = value("live")
+	for _, rule := range sane {
+		if !rule.holds(value, s.Bound) {
+			return "the figures of its heap contradict each other (" + rule.what + "): please report it"
+		}
+	}
+	return ""
+}
+
+// count looks how many of the descendants run Granary, too: workers that were forked, and programs
+// that were started.
+func (h *Health) count(proc procfs.FS) {
+	h.Processes, h.Ours = 0, 0
+	for _, pid := range proc.Tree(h.PID) {
+		r, err := allocators.Of(proc, pid)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		h.Processes++
+		if r.Name == allocators.Ours {
+			h.Ours++
+		}
+	}
+}
+
+// notOurs says why a process does not run Granary although its unit is enabled.
+func notOurs(proc procfs.FS, pid int, d dropIn) string {
+	environ, err := proc.Environ(pid)
+	if err == nil && !slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LD_PRELOAD=") && strings.Contains(v, d.library()) }) {
+		return "it started without the drop-in's LD_PRELOAD: restart it"
+	}
+	w := doctor.World{Proc: proc, Sys: "/sys", Etc: "/etc", Library: d.library()}
+	if report, err := doctor.Process(w, pid); err == nil {
+		for _, f := range report.Findings {
+			if f.Check == "preload" {
+				return f.What
+			}
+		}
+	}
+	return "Granary is not in it"
+}
+
+// remark is what a healthy process misses: the drop-in, or the library, is newer than it.
+func remark(proc procfs.FS, h *Health, d dropIn) string {
+	environ, err := proc.Environ(h.PID)
+	conf := ""
+	for _, v := range environ {
+		if value, ok := strings.CutPrefix(v, "GRANARY_CONF="); ok {
+			conf = value
+		}
+	}
+	if err == nil && conf != d.options {
+		return "runs with other options than the drop-in has: restart it"
+	}
+	maps, err := proc.Maps(h.PID)
+	if err == nil && slices.ContainsFunc(maps, func(m procfs.Mapping) bool {
+		return strings.HasPrefix(filepath.Base(m.Path), "libgranary.") && strings.HasSuffix(m.Path, " (deleted)")
+	}) {
+		return "runs a library that was replaced since: restart it"
+	}
+	return ""
+}
+
+// errUnhealthy marks a service that came up without what it should have.
+var errUnhealthy = errors.New("unhealthy")
+
+func (h Health) error() error {
+	if h.Healthy {
+		return nil
+	}
+	return fmt.Errorf("%s%w", h.Reason, silent{errUnhealthy})
+}
