@@ -133,7 +133,8 @@ value of a state.
 ## Control words
 
 A request is written in this order: `control.argument` (text that ends with a zero), `control.command`
-(one of the constants `control.purge`, `control.set`, `control.flush`, `control.reset`), then
+(one of the constants `control.purge`, `control.set`, `control.flush`, `control.reset`,
+`control.profile_start`, `control.profile_stop`, `control.profile_reset`), then
 `control.requested`: any number that is not there yet. Then the bell is rung. When `control.answered` has the same number,
 `control.result` is `control.done` or `control.refused`, and `control.value` the bytes that moved.
 """

@@ -7,6 +7,7 @@
 
 #include "base/misuse.h"
 #include "central/bin.h"
+#include "central/object_class.h"
 #include "os/mutex.h"
 #include "os/os.h"
 #include "pages/metadata.h"

@@ -101,7 +101,7 @@ uint64_t Central<System, Pages>::DirtyGranules(const Slab& s) const noexcept {
 
 template <Os System, class Pages>
 Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
-  if (map_->ClassAt(p) == c) return map_->SlabAt(p);
+  if (ObjectClassAt(*map_, p) == c) return map_->SlabAt(p);
   Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
 }
 
@@ -182,7 +182,7 @@ void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
   }
   {
     Locked hold(mutex(c));
-    if (map_->ClassAt(p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
+    if (ObjectClassAt(*map_, p) != c) Die(MisuseReport{Misuse::kDoubleFree, "free", p, size, 0});
     map_->SetClass(p, kNoClass);
   }
   medium_[c - kNumSmall].used.fetch_sub(1, std::memory_order_relaxed);
@@ -248,7 +248,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) 
 template <Os System, class Pages>
 bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
   Locked hold(mutex(c));
-  if (map_->ClassAt(p) != c) return false;
+  if (ObjectClassAt(*map_, p) != c) return false;
   if (!IsSmall(c)) return IsAligned(AddressOf(p), kGranule);
   const Slab* const s = map_->SlabAt(p);
   const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - s->base);
@@ -258,11 +258,11 @@ bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
 
 template <Os System, class Pages>
 Occupancy Central<System, Pages>::OccupancyAt(const void* p) noexcept {
-  const SizeClass c = map_->ClassAt(p);
+  const SizeClass c = ObjectClassAt(*map_, p);
   Occupancy o;
   if (c == kNoClass || !IsSmall(c)) return o;
   Locked hold(mutex(c));
-  if (map_->ClassAt(p) != c) return o;
+  if (ObjectClassAt(*map_, p) != c) return o;
   const Slab* const s = map_->SlabAt(p);
   const Bin& bin = small_[c].bin;
   const Slab* const next = bin.Fullest();

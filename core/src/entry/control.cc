@@ -40,6 +40,10 @@ Control::Result Control::Run(Command command, const char* argument) noexcept {
     case Command::kReset:
       heap.peaks().Reset();
       return Result::kDone;
+    case Command::kProfileStart:
+    case Command::kProfileStop:
+    case Command::kProfileReset:
+      return Result::kRefused;
   }
   return Result::kUnknown;
 }

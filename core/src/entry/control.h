@@ -18,6 +18,11 @@ class Control {
     kSet = 2,    // apply options, "name:value,..."
     kFlush = 3,  // send what the caches hold to the slabs; the value is the bytes that went
     kReset = 4,  // the peaks count from now on
+    // Take samples, one in so many bytes as the argument says (empty: option prof_sample); the
+    // value is 1 if none were taken before.
+    kProfileStart = 5,
+    kProfileStop = 6,   // take none, and discard what was collected
+    kProfileReset = 7,  // discard it, and go on
   };
   enum class Result : uint32_t { kDone = 0, kRefused = 1, kUnknown = 2 };
   static constexpr size_t kMaxArgument = 512;  // with the zero at its end

@@ -136,7 +136,7 @@ void Heap::Free(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
   if (IsSpecial()) return FreeSpecial(p);
-  const SizeClass c = page_map.ClassAt(p);
+  const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) {
     upkeep_.Poll();
     if ((options.junk & 2) != 0) JunkFreed(c, p);
@@ -162,7 +162,7 @@ void Heap::JunkFreed(SizeClass c, void* p) noexcept {
 
 void Heap::FreeSized(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
-  const SizeClass c = page_map.ClassAt(p);
+  const SizeClass c = ObjectClassAt(page_map, p);
   const size_t usable = UsableSize(p, "sized free");
   if (GoodSize(size, alignment) != usable)
     Die(MisuseReport{Misuse::kWrongSize, "sized free", p, usable, size});
@@ -184,7 +184,7 @@ void Heap::DieOf(const void* p, const char* verb) noexcept {
 
 size_t Heap::UsableSize(const void* p, const char* verb) noexcept {
   EnsureInit();
-  const SizeClass c = page_map.ClassAt(p);
+  const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return kClassSize[c];
   size_t large = pages_.LargeSize(p);
   if (large != 0) return large;
@@ -213,7 +213,7 @@ static constexpr size_t kGrowsInPlaceFrom = 256 * kKiB;
 void* Heap::Reallocate(void* p, size_t size) noexcept {
   EnsureInit();
   if (IsSpecial()) return ReallocateSpecial(p, size);
-  const SizeClass c = page_map.ClassAt(p);
+  const SizeClass c = ObjectClassAt(page_map, p);
   const size_t old_size = UsableSize(p, "realloc");
   if (c == kNoClass) {
     if (jemalloc::Arena* const arena = jemalloc::OwnerOf(p))
@@ -239,7 +239,7 @@ void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
   if (q == nullptr) q = Allocate(size);
   if (q == nullptr) return nullptr;
   __builtin_memcpy(q, p, size < old_size ? size : old_size);
-  const SizeClass old_class = page_map.ClassAt(p);
+  const SizeClass old_class = ObjectClassAt(page_map, p);
   if (old_class == kNoClass || !arch::Push(old_class, p)) Free(p);
   return q;
 }

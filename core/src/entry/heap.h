@@ -14,6 +14,7 @@
 #include "front/front.h"
 #include "os/linux.h"
 #include "pages/pages.h"
+#include "profile/recorder.h"
 
 namespace granary {
 
@@ -105,6 +106,7 @@ class Heap {
   Mutex<Linux> init_;
   std::atomic<bool> ready_{false};
   Peaks peaks_;
+  profile::Recorder<Linux> profile_;
   Metadata<Linux> metadata_;
   PageHeap<Linux> pages_;
   Central<Linux> central_;

@@ -64,7 +64,7 @@ void* Heap::AllocateUncached(size_t size, size_t alignment) noexcept {
 void Heap::FreeUncached(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
-  const SizeClass c = page_map.ClassAt(p);
+  const SizeClass c = ObjectClassAt(page_map, p);
   if (c == kNoClass) return Free(p);
   if (IsSpecial()) traits.Freed(kClassSize[c]);
   upkeep_.Poll();
@@ -80,7 +80,7 @@ void* Heap::MoveInArena(jemalloc::Arena& arena, void* p, size_t size) noexcept {
 size_t Heap::ResizeInPlace(void* p, size_t size) noexcept {
   EnsureInit();
   const size_t before = UsableSize(p, "xallocx");
-  if (page_map.ClassAt(p) != kNoClass || ClassOf(size) != kNoClass) return before;
+  if (ObjectClassAt(page_map, p) != kNoClass || ClassOf(size) != kNoClass) return before;
   const size_t good = GoodSize(size, 1);
   if (good == 0 || good == before) return before;
   jemalloc::Arena* const arena = jemalloc::OwnerOf(p);

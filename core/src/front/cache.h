@@ -26,10 +26,14 @@ struct Cache {
   Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
   Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
   uint64_t seen[kNumClasses] = {};            // the headers when last inspected
+  uint64_t issued[kNumClasses] = {};          // what the counts were set to, beyond kParked
   CacheWords words[kCacheLayout.words];
 
   void Init() {
-    for (SizeClass c = 0; c < kNumClasses; ++c) words[c] = kCacheLayout.short_floor[c];
+    for (SizeClass c = 0; c < kNumClasses; ++c) {
+      words[c] = kParked << kCountShift | kCacheLayout.short_floor[c];
+    }
+    words[kSampledClass] = kCacheLayout.short_floor[kNoClass];
   }
 
   uint64_t Header(SizeClass c) const { return __atomic_load_n(&words[c], __ATOMIC_RELAXED); }
@@ -40,8 +44,7 @@ struct Cache {
 
   // The allocations of class c that the header counted.
   uint64_t Allocations(SizeClass c) const {
-    constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
-    return (~(Header(c) >> kCountShift) + 1) & kCountMask;
+    return (kParked + issued[c] - (Header(c) >> kCountShift)) & kCountMask;
   }
 
   // Makes the words between two capacities of a region usable but for the lowest, which the

@@ -58,5 +58,9 @@ static_assert(kCacheLayout.words < 65536, "a cursor has 16 bits");
 
 inline constexpr uint64_t kCursorMask = 0xffff;
 inline constexpr unsigned kCountShift = 16;
+inline constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
+
+// Where the count of a class starts while nothing shall happen when it reaches zero: it never does.
+inline constexpr uint64_t kParked = kCountMask;
 
 }  // namespace granary

@@ -28,6 +28,7 @@ struct PageMap {
   struct Leaf {
     uint8_t classes[kLeafGranules];
     Slab* slabs[kLeafGranules];
+    uint16_t samples[kLeafGranules];  // sampled objects in use that begin there
     Tracker* trackers[kLeafTrackers];
   };
 
@@ -69,6 +70,26 @@ struct PageMap {
       SetClass(granule, c);
     }
   }
+
+  // One more sampled object of class c begins at p: frees of what begins in this granule take the
+  // slow path, as its class is kSampledClass. Then its own class is that of its slab, or where
+  // there is none stands in the place of one. These two calls exclude each other.
+  void AddSample(const void* p, SizeClass c) {
+    Leaf* const leaf = LeafOf(p);
+    const size_t g = GranuleIndex(p);
+    if (leaf->samples[g]++ > 0) return;
+    if (!IsSmall(c)) __atomic_store_n(&leaf->slabs[g], SlabOfClass(c), __ATOMIC_RELAXED);
+    __atomic_store_n(&leaf->classes[g], kSampledClass, __ATOMIC_RELEASE);
+  }
+  void RemoveSample(const void* p, SizeClass c) {
+    Leaf* const leaf = LeafOf(p);
+    const size_t g = GranuleIndex(p);
+    if (--leaf->samples[g] > 0) return;
+    __atomic_store_n(&leaf->classes[g], static_cast<uint8_t>(c), __ATOMIC_RELEASE);
+    if (!IsSmall(c)) __atomic_store_n(&leaf->slabs[g], SlabOfClass(kNoClass), __ATOMIC_RELAXED);
+  }
+  static Slab* SlabOfClass(SizeClass c) { return reinterpret_cast<Slab*>(uintptr_t{c}); }
+  static bool IsSlab(const Slab* s) { return reinterpret_cast<uintptr_t>(s) >= kMaxClasses; }
 
   void SetTracker(const void* p, Tracker* tracker) {
     LeafOf(p)->trackers[TrackerIndex(p)] = tracker;

@@ -20,6 +20,8 @@ inline constexpr size_t kMaxSmall = 64 * kKiB;
 inline constexpr size_t kMaxMedium = kMiB;
 inline constexpr size_t kMaxClasses = 128;
 inline constexpr SizeClass kNoClass = 0;  // large, foreign or null: the slow path decides
+// Stands in the page map where a sampled object begins in a granule: likewise.
+inline constexpr SizeClass kSampledClass = kMaxClasses - 1;
 
 namespace internal_sizes {
 
@@ -164,7 +166,8 @@ consteval bool ForEachPair(SizeClass from, Holds holds) {
   return true;
 }
 
-static_assert(kNumClasses <= kMaxClasses, "the headers of one cache fill at most 1 KiB");
+static_assert(kNumClasses <= kSampledClass && kMaxClasses <= 128,
+              "the headers of one cache fill at most 1 KiB");
 static_assert(kClassSize[kNumSmall - 1] == kMaxSmall && kClassSize.back() == kMaxMedium);
 static_assert(ForEachPair(3, [](size_t, size_t size) { return size % 16 == 0; }),
               "from 9 bytes up every object is aligned to 16");

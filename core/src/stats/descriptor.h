@@ -12,7 +12,7 @@ namespace granary {
 
 // Changes when a reader that knows the old layout could misread the new one. New rows do not change
 // it: rows are found by name, and the sizes of rows are told.
-inline constexpr uint32_t kDescriptorVersion = 1;
+inline constexpr uint32_t kDescriptorVersion = 2;
 
 // What an offset counts from; entry/note.h lists the distances to them in this order.
 enum class Base : uint32_t { kHeap, kPageMap, kAnchor, kOptions, kThreads, kSystem };

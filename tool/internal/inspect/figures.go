@@ -165,6 +165,7 @@ func (c *capture) classes() ([]Class, []CacheInfo) {
 func (c *capture) countCaches(classes []Class) []CacheInfo {
 	l := c.t.layout
 	words, mask, shift := l.constant("cache.words"), l.constant("cache.cursor_mask"), l.constant("cache.count_shift")
+	issued := l.constant("cache.issued")
 	caches := make([]CacheInfo, 0, len(c.caches))
 	for _, image := range c.caches {
 		info := image.CacheInfo
@@ -174,7 +175,8 @@ func (c *capture) countCaches(classes []Class) []CacheInfo {
 			row := l.classes[i]
 			held := objectsIn(row, header&mask, l.classes[1].longFloor)
 			classes[i].Cached += held
-			classes[i].Allocations += -(header >> shift) & (^uint64(0) >> shift)
+			more, _ := number(image.bytes, issued+8*uint64(i), 8)
+			classes[i].Allocations += (more - 1 - header>>shift) & (^uint64(0) >> shift)
 			info.Objects += held
 			info.Bytes += held * row.size
 		}

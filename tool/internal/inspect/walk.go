@@ -67,7 +67,7 @@ var walkConstants = []string{
 	"tracker.free", "tracker.spans", "tracker.large_head", "tracker.large_body",
 	"slab.bytes", "slab.base", "slab.clean", "slab.free", "slab.objects", "slab.class", "slab.bits",
 	"magazine.bytes", "magazine.next", "magazine.count", "magazine.objects",
-	"page_map.bytes", "cache.filler",
+	"page_map.bytes", "cache.filler", "classes.sampled",
 }
 
 var walkCells = []string{"page_map.root", "page_map.no_leaf", "pages.chunks", "metadata.chunks", "depot.full"}
@@ -290,6 +290,9 @@ func (w *walker) stretch(from, to uint64) error {
 			k := i*perTracker + g
 			address := from + uint64(k)*w.h.Granule
 			class, slab := int(classes[k]), binary.LittleEndian.Uint64(slabs[8*k:])
+			if class == int(w.l.constant("classes.sampled")) && slab < w.l.constant("classes.max") {
+				class, slab = int(slab), 0 // a sampled medium object: its class stands where slabs do
+			}
 			switch {
 			case slab != 0:
 				if len(found) == 0 || found[len(found)-1] != slab {

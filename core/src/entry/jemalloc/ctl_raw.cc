@@ -28,7 +28,7 @@ Occupancy OccupancyAt(const void* p) {
 Utilization UtilizationAt(const void* p) {
   const Occupancy o = OccupancyAt(p);
   if (o.slab != nullptr) return {o.free, o.objects, o.bytes};
-  const SizeClass c = page_map.ClassAt(p);
+  const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return {0, 1, kClassSize[c]};
   Arena* const arena = OwnerOf(p);
   const size_t large = arena != nullptr ? arena->UsableSize(p) : heap.pages().LargeSize(p);
