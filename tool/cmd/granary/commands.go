@@ -19,6 +19,7 @@ import (
 	"granary/tool/internal/heapmap"
 	"granary/tool/internal/peers"
 	"granary/tool/internal/preload"
+	"granary/tool/internal/profile"
 	"granary/tool/internal/ps"
 	"granary/tool/internal/size"
 	"granary/tool/internal/stats"
@@ -49,6 +50,9 @@ func commands() []cli.Command {
 		in(groupLook, why.Row),
 		in(groupLook, top.Row),
 		in(groupLook, heapmap.Row),
+		in(groupLook, profile.Row),
+		in(groupLook, profile.View),
+		in(groupLook, profile.Diff),
 		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),
 		in(groupLook, size.Row),

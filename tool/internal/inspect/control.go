@@ -36,6 +36,15 @@ func Reset() Command { return Command{name: "reset"} }
 // Set changes options, "name:value,name:value".
 func Set(options string) Command { return Command{name: "set", argument: options} }
 
+// StartProfile takes samples from now on, one in `rate` bytes on average. Ack.Bytes is 1 if none were
+// taken before.
+func StartProfile(rate uint64) Command {
+	return Command{name: "profile_start", argument: strconv.FormatUint(rate, 10)}
+}
+
+// StopProfile takes no more samples, and discards those there are.
+func StopProfile() Command { return Command{name: "profile_stop"} }
+
 // An Ack is the answer to a Command.
 type Ack struct {
 	Bytes uint64        // given back (Purge), or sent from the caches to the slabs (Flush)

@@ -63,7 +63,22 @@ func findMarks(m memory, images []image) (marks []mark, err error) {
 	return marks, nil
 }
 
-func marksOf(m memory, image image) ([]mark, error) {
+// A noteBlock is a segment of notes and where it lies.
+type noteBlock struct {
+	bytes   []byte
+	address uint64
+}
+
+func marksOf(m memory, image image) (marks []mark, err error) {
+	blocks, err := noteBlocks(m, image)
+	for _, b := range blocks {
+		marks = append(marks, parseNotes(b.bytes, b.address, image)...)
+	}
+	return marks, err
+}
+
+// noteBlocks are the notes of a file; none of what is no ELF file, or a damaged one.
+func noteBlocks(m memory, image image) ([]noteBlock, error) {
 	const headerBytes, programBytes = 64, 56
 	header, err := readAt(m, image.start, headerBytes)
 	if err != nil {
@@ -81,10 +96,10 @@ func marksOf(m memory, image image) ([]mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	return marksOfTable(m, image, table, programBytes)
+	return noteBlocksOf(m, image, table, programBytes)
 }
 
-func marksOfTable(m memory, image image, table []byte, rowBytes int) (marks []mark, err error) {
+func noteBlocksOf(m memory, image image, table []byte, rowBytes int) (blocks []noteBlock, err error) {
 	bias, mapped := uint64(0), false
 	rows := func(kind elf.ProgType, visit func(offset, address, size uint64)) {
 		for row := table; len(row) >= rowBytes; row = row[rowBytes:] {
@@ -110,13 +125,13 @@ func marksOfTable(m memory, image image, table []byte, rowBytes int) (marks []ma
 			err = readErr
 			return
 		}
-		marks = append(marks, parseNotes(notes, bias+address, image)...)
+		blocks = append(blocks, noteBlock{notes, bias + address})
 	})
-	return marks, err
+	return blocks, err
 }
 
-// parseNotes walks the notes that lie at `address`.
-func parseNotes(notes []byte, address uint64, image image) (marks []mark) {
+// visitNotes calls visit for each note; descriptor lies at `offset`.
+func visitNotes(notes []byte, visit func(name string, kind uint32, descriptor []byte, offset int)) {
 	const headBytes = 12
 	for at := 0; len(notes)-at >= headBytes; {
 		name := int(binary.LittleEndian.Uint32(notes[at:]))
@@ -125,16 +140,25 @@ func parseNotes(notes []byte, address uint64, image image) (marks []mark) {
 		nameEnd := at + headBytes + (name+3)&^3
 		end := nameEnd + (size+3)&^3
 		if name > len(notes) || size > len(notes) || end > len(notes) {
-			return marks
+			return
 		}
-		if kind == noteType && string(bytes.TrimRight(notes[at+headBytes:at+headBytes+name], "\x00")) == noteName {
-			if m, ok := parseMark(notes[nameEnd:nameEnd+size], address+uint64(nameEnd)); ok {
-				m.image = image
-				marks = append(marks, m)
-			}
-		}
+		text := string(bytes.TrimRight(notes[at+headBytes:at+headBytes+name], "\x00"))
+		visit(text, kind, notes[nameEnd:nameEnd+size], nameEnd)
 		at = end
 	}
+}
+
+// parseNotes walks the notes that lie at `address`.
+func parseNotes(notes []byte, address uint64, image image) (marks []mark) {
+	visitNotes(notes, func(name string, kind uint32, descriptor []byte, offset int) {
+		if kind != noteType || name != noteName {
+			return
+		}
+		if m, ok := parseMark(descriptor, address+uint64(offset)); ok {
+			m.image = image
+			marks = append(marks, m)
+		}
+	})
 	return marks
 }
 

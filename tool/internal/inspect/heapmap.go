@@ -66,6 +66,9 @@ type Slab struct {
 // Live is how many of its objects the program holds.
 func (s Slab) Live() int { return s.Objects - s.Free - s.Cached }
 
+// Holds is true where the program holds object i.
+func (s Slab) Holds(i int) bool { return !bit(s.FreeBits, i) && !bit(s.CachedBits, i) }
+
 // CleanBytes is how many of its bytes hold nothing.
 func (s Slab) CleanBytes(osPage uint64) (bytes uint64) {
 	for page := range min(s.Bytes/osPage, 64) {
@@ -108,7 +111,7 @@ func (h *HeapMap) HugeBytes(smaps []procfs.Region) (bytes uint64) {
 func (h *HeapMap) Walk(visit func(Object) bool) {
 	for _, s := range h.Slabs {
 		for i := range s.Objects {
-			if bit(s.FreeBits, i) || bit(s.CachedBits, i) {
+			if !s.Holds(i) {
 				continue
 			}
 			if !visit(Object{s.Address + uint64(i)*s.ObjectSize, s.ObjectSize}) {

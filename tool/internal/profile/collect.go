@@ -1,0 +1,127 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/subject"
+)
+
+// DefaultRate is the mean distance between samples, in bytes: cheap enough to leave on.
+const DefaultRate = 512 << 10
+
+// answerTime is how long a process may take to switch sampling on or off.
+const answerTime = 5 * time.Second
+
+// A Session is sampling in a process, as long as somebody looks. Sampling that it switched on is
+// switched off at its end; what was on before stays on.
+type Session struct {
+	Subject *subject.Subject
+	Rate    uint64 // bytes
+	started bool
+}
+
+// Start switches sampling on, unless it is on.
+func Start(ctx context.Context, s *subject.Subject, rate uint64) (*Session, error) {
+	session := &Session{Subject: s, Rate: rate}
+	samples, err := s.Samples()
+	if err != nil {
+		return nil, err
+	}
+	if samples.Active {
+		session.Rate = samples.Rate
+		return session, nil
+	}
+	if s.PID == 0 {
+		if !samples.Collected {
+			return nil, errors.New("the process was not sampling when the core file was made: start it with GRANARY_CONF=prof:true, or keep `granary profile PID` running")
+		}
+		session.Rate = samples.Rate
+		return session, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if _, err := s.Request(ctx, inspect.StartProfile(rate)); err != nil {
+		return nil, fmt.Errorf("switch sampling on: %w", err)
+	}
+	session.started = true
+	return session, nil
+}
+
+// WasOn says that sampling was on before, or that this is a core file: then there is no need to wait.
+func (s *Session) WasOn() bool { return !s.started }
+
+// Stop switches sampling off again if this session switched it on, and gives its memory back.
+func (s *Session) Stop() error {
+	if !s.started {
+		return nil
+	}
+	s.started = false
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	_, err := s.Subject.Request(ctx, inspect.StopProfile())
+	if errors.Is(err, inspect.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("switch sampling off: %w", err)
+	}
+	return nil
+}
+
+// Read reads what there is now. With pins it also reads the map of the heap.
+func (s *Session) Read(pins bool) (Heap, error) {
+	h := Heap{Title: s.Subject.Title, Library: s.Subject.Library, Taken: time.Now()}
+	var err error
+	if h.Samples, err = s.Subject.Samples(); err != nil {
+		return h, err
+	}
+	if h.Modules, err = s.Subject.Modules(); err != nil {
+		return h, err
+	}
+	figures, err := s.Subject.Snapshot()
+	if err != nil {
+		return h, err
+	}
+	h.Before = stillLive(h.Samples, figures)
+	if pins {
+		m, err := s.Subject.HeapMap()
+		if err != nil {
+			return h, err
+		}
+		h.Pins = FindPins(h.Samples, m)
+	}
+	return h, nil
+}
+
+// stillLive is what of the objects from before the profile lives on: of each class, what is live less
+// what is known to be newer, and never more than there was.
+func stillLive(s *inspect.Samples, figures *inspect.Snapshot) (out []inspect.Before) {
+	newer := map[int]inspect.Amount{}
+	for _, sample := range s.Live {
+		n := newer[sample.Class]
+		n.Objects += sample.Objects
+		n.Bytes += sample.Objects * float64(sample.Bytes)
+		newer[sample.Class] = n
+	}
+	for _, b := range s.Before {
+		var objects, bytes uint64
+		if b.Class > 0 && b.Class <= len(figures.Classes) {
+			objects = figures.Classes[b.Class-1].Live
+			bytes = figures.Classes[b.Class-1].LiveBytes()
+		} else {
+			objects, _ = figures.Value("large_blocks")
+			bytes, _ = figures.Value("large")
+		}
+		n := newer[b.Class]
+		b.Objects = min(b.Objects, objects-min(objects, uint64(n.Objects)))
+		b.Bytes = min(b.Bytes, bytes-min(bytes, uint64(n.Bytes)))
+		if b.Objects > 0 && b.Bytes > 0 {
+			out = append(out, b)
+		}
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/subject"
+	"granary/tool/internal/symbol"
+	"granary/tool/internal/term"
+)
+
+// Row is the command `granary profile`.
+var Row = cli.Command{
+	Name: "profile", Usage: "PID|CORE [options]", Takes: cli.PIDs,
+	Summary: "show who holds, pins and allocates the memory of a running process",
+	About: `Sampling is switched on in the process, which runs on, and off again at the end; where it was on
+before, what it gathered is shown at once. Ctrl-C ends the wait and keeps what there is. What was allocated before is
+shown by size class: nobody knows any more who did it. By default it prints the stacks that hold most.`,
+	Examples: []cli.Example{
+		{Line: "profile 812", Does: "30 seconds, then who holds what was allocated meanwhile"},
+		{Line: "profile 812 --http :0", Does: "as a web page with a flame graph, on this machine only"},
+		{Line: "profile 812 --pins", Does: "who keeps half-empty pages in memory"},
+		{Line: "profile 812 --seconds 120 -o heap.pb.gz", Does: "into a file for `granary profile view`, or pprof"},
+		{Line: "profile core.812 --svg flame.svg", Does: "of a process that died while it was sampling"},
+	},
+	Setup: setup,
+}
+
+type options struct {
+	seconds float64
+	rate    string
+	out     output
+	kinds   map[string]*bool
+	waits   func() bool // --seconds was given
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	o := options{}
+	fs.Float64Var(&o.seconds, "seconds", 30, "sample for so many `seconds`")
+	fs.StringVar(&o.rate, "rate", "512KiB", "mean `distance` between samples: less is more exact, and costs more")
+	o.kinds = kindFlags(fs)
+	lifetime := fs.Bool("lifetime", false, "how long freed objects lived")
+	o.out.flags(fs)
+	return cli.Arguments(1, 1, subject.Usage, func(ctx context.Context, env cli.Env, args []string) error {
+		o.waits = func() bool { return fs.Changed("seconds") }
+		return o.run(ctx, env, args[0], *lifetime)
+	})
+}
+
+// kindFlags declares a flag for each way to look at a heap.
+func kindFlags(fs *pflag.FlagSet) map[string]*bool {
+	kinds := map[string]*bool{}
+	for _, k := range Kinds {
+		kinds[k.Name] = fs.Bool(k.Name, false, "by "+k.Says)
+	}
+	return kinds
+}
+
+// chosen is the kind that was asked for; the first if none was.
+func chosen(kinds map[string]*bool) (Kind, bool, error) {
+	var found []Kind
+	for _, k := range Kinds {
+		if *kinds[k.Name] {
+			found = append(found, k)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Kinds[0], false, nil
+	case 1:
+		return found[0], true, nil
+	}
+	return Kind{}, false, cli.Usagef("choose one of --%s and --%s", found[0].Name, found[1].Name)
+}
+
+// Rate reads a distance between samples.
+func Rate(text string) (uint64, error) {
+	rate, err := humanize.ParseBytes(text)
+	if err != nil || rate < 1 || rate > 1<<40 {
+		return 0, cli.Usagef("--rate %q is no distance in bytes: give one like 512KiB or 64KiB", text)
+	}
+	return rate, nil
+}
+
+func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool) (err error) {
+	rate, err := Rate(o.rate)
+	if err != nil {
+		return err
+	}
+	kind, _, err := chosen(o.kinds)
+	if err != nil {
+		return err
+	}
+	if o.seconds <= 0 || o.seconds > 7*86400 {
+		return cli.Usagef("--seconds must be above zero, and a week at most")
+	}
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	s, err := subject.Open(procfs.Live(), arg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	h, err := o.collect(ctx, env.Stderr, s, rate)
+	if err != nil {
+		return err
+	}
+	built := h.Build()
+	outcome := finder(env, s).Symbolize(ctx, built.Profile)
+	if lifetime {
+		width, _ := term.Width(env.Stdout)
+		fmt.Fprintln(env.Stdout, h.Headline())
+		WriteLifetimes(env.Stdout, h, built, o.out.limit, width)
+		return nil
+	}
+	return o.out.write(ctx, env, built.Profile, kind, append(h.Words(), outcome.Missing...))
+}
+
+// collect samples for as long as was asked for.
+func (o options) collect(ctx context.Context, progress io.Writer, s *subject.Subject, rate uint64) (h Heap, err error) {
+	session, err := Start(ctx, s, rate)
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, session.Stop()) }()
+	if !session.WasOn() || (o.waits() && s.PID != 0) {
+		wait := time.Duration(o.seconds * float64(time.Second))
+		if _, terminal := term.Width(progress); terminal {
+			fmt.Fprintf(progress, "sampling for %v; ctrl-c shows what there is\n", wait)
+		}
+		if err := sleep(ctx, s.PID, wait); err != nil {
+			return h, err
+		}
+	}
+	return session.Read(true)
+}
+
+// sleep waits for d, or until ctx is done; it fails if the process ends.
+func sleep(ctx context.Context, pid int, d time.Duration) error {
+	end := time.After(d)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-end:
+			return nil
+		case <-tick.C:
+			if _, err := procfs.Live().Stat(pid); err != nil {
+				return fmt.Errorf("process %d ended while it was being sampled: `granary leaks -- COMMAND` reports at the end of a program", pid)
+			}
+		}
+	}
+}
+
+func finder(env cli.Env, s *subject.Subject) *symbol.Finder {
+	f := symbol.NewFinder(env.Getenv)
+	if s.PID != 0 {
+		f.OfProcess(procfs.Live(), s.PID)
+	}
+	return f
+}
+
+// Headline says what the profile is of.
+func (h Heap) Headline() string {
+	return fmt.Sprintf("%s: %s samples in %v, one in %s", h.Title, present.Count(h.Samples.Taken), h.Samples.For.Round(100*time.Millisecond), present.Bytes(h.Samples.Rate))
+}
+
+// Words are the sentences above the table of a profile.
+func (h Heap) Words() []string {
+	words := []string{h.Headline()}
+	if lost := h.Samples.Lost; lost.Total() > 0 {
+		words = append(words, fmt.Sprintf("%s samples are missing: %s had no room, %s came while a sample was being taken, %s before a cache was ready",
+			present.Count(lost.Total()), present.Count(lost.Stacks+lost.Samples), present.Count(lost.Reentered), present.Count(lost.Late)))
+	}
+	if h.Pins != nil && h.Pins.Pages > 0 {
+		words = append(words, fmt.Sprintf("%s pages are held in place by objects that leave %s of them idle", present.Count(h.Pins.Pages), present.Bytes(h.Pins.Total)))
+	}
+	return words
+}

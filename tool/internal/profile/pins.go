@@ -1,0 +1,95 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"granary/tool/internal/inspect"
+)
+
+// Pins tells who keeps pages of the system in memory that are mostly idle. The idle bytes of a page
+// are those that no live object of the page covers; each live object on it answers for an equal part,
+// since all of them must go before the page can.
+type Pins struct {
+	Stacks []float64 // idle bytes held in place, estimated, by index of Samples.Stacks
+	Total  uint64    // idle bytes of all pages that live objects hold in place: exact
+	Pages  uint64    // how many such pages there are
+}
+
+// Unknown are the idle bytes that no sampled object answers for: held by what was allocated before the
+// profile began, or below the error of sampling.
+func (p *Pins) Unknown() float64 {
+	known := 0.0
+	for _, bytes := range p.Stacks {
+		known += bytes
+	}
+	return max(0, float64(p.Total)-known)
+}
+
+// FindPins computes the idle bytes that the stacks of s hold in place in the heap h.
+func FindPins(s *inspect.Samples, h *inspect.HeapMap) *Pins {
+	p := &Pins{Stacks: make([]float64, len(s.Stacks))}
+	for i := range h.Slabs {
+		for page := range pagesOf(&h.Slabs[i], h.OSPage) {
+			if live, idle := occupied(&h.Slabs[i], h.OSPage, page); live > 0 && idle > 0 {
+				p.Total += idle
+				p.Pages++
+			}
+		}
+	}
+	for _, sample := range s.Live {
+		if slab := slabOf(h, sample.Address); slab != nil && sample.Stack < len(p.Stacks) {
+			p.Stacks[sample.Stack] += sample.Objects * Pinned(slab, h.OSPage, sample.Address)
+		}
+	}
+	return p
+}
+
+// Pinned is how many idle bytes the object at address answers for: of each page that it lies on, an
+// equal part with every other live object there.
+func Pinned(s *inspect.Slab, osPage, address uint64) (bytes float64) {
+	object := (address - s.Address) / s.ObjectSize
+	if object >= uint64(s.Objects) {
+		return 0
+	}
+	begin := object * s.ObjectSize
+	for page := begin / osPage; page <= (begin+s.ObjectSize-1)/osPage; page++ {
+		live, idle := occupied(s, osPage, page)
+		if live > 0 {
+			bytes += float64(idle) / float64(live)
+		}
+	}
+	return bytes
+}
+
+func pagesOf(s *inspect.Slab, osPage uint64) uint64 { return s.Bytes / osPage }
+
+// occupied is how many live objects lie on a page of a slab, and how many of its bytes they leave.
+func occupied(s *inspect.Slab, osPage, page uint64) (live, idle uint64) {
+	if page < 64 && s.CleanPages>>page&1 != 0 {
+		return 0, 0 // holds no memory
+	}
+	from, to := page*osPage, (page+1)*osPage
+	used := uint64(0)
+	for i := from / s.ObjectSize; i < uint64(s.Objects) && i*s.ObjectSize < to; i++ {
+		if !s.Holds(int(i)) {
+			continue
+		}
+		live++
+		used += min(to, (i+1)*s.ObjectSize) - max(from, i*s.ObjectSize)
+	}
+	return live, osPage - used
+}
+
+func slabOf(h *inspect.HeapMap, address uint64) *inspect.Slab {
+	i, found := slices.BinarySearchFunc(h.Slabs, address, func(s inspect.Slab, a uint64) int {
+		if a >= s.Address && a < s.Address+s.Bytes {
+			return 0
+		}
+		return cmp.Compare(s.Address, a)
+	})
+	if !found {
+		return nil
+	}
+	return &h.Slabs[i]
+}

@@ -1,0 +1,196 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/google/pprof/profile"
+	"github.com/spf13/pflag"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/pprofview"
+	"granary/tool/internal/symbol"
+)
+
+// View is the command `granary profile view`.
+var View = cli.Command{
+	Name: "profile view", Usage: "FILE... [options]", Takes: cli.Files,
+	Summary: "show profiles from files: pprof's, jemalloc's and TCMalloc's",
+	About: `Several files are added up. Addresses that have no names yet get them from the programs and debug files
+on this machine, found by build id, or from the servers in DEBUGINFOD_URLS.`,
+	Examples: []cli.Example{
+		{Line: "profile view heap.pb.gz --http :0", Does: "flame graph, graph, top, source in a web page"},
+		{Line: "profile view heap.pb.gz --alloc", Does: "who allocated most"},
+		{Line: "profile view heap.pb.gz --pprof top,cum", Does: "a report of pprof's own"},
+	},
+	Setup: setupView,
+}
+
+// Diff is the command `granary profile diff`.
+var Diff = cli.Command{
+	Name: "profile diff", Usage: "BEFORE AFTER [options]", Takes: cli.Files,
+	Summary: "show what grew and what shrank between two profiles",
+	Examples: []cli.Example{
+		{Line: "profile diff monday.pb.gz friday.pb.gz", Does: "the stacks that changed most"},
+		{Line: "profile diff monday.pb.gz friday.pb.gz --http :0", Does: "in a web page"},
+	},
+	Setup: setupDiff,
+}
+
+func setupView(fs *pflag.FlagSet) cli.Action {
+	var out output
+	kinds := kindFlags(fs)
+	out.flags(fs)
+	report := fs.StringSlice("pprof", nil, "print a `report` of pprof's: top, tree, traces, peek=REGEXP, list=REGEXP; more of its options after commas")
+	return cli.Arguments(1, -1, "the path of a profile", func(ctx context.Context, env cli.Env, args []string) error {
+		p, words, err := load(ctx, env, args)
+		if err != nil {
+			return err
+		}
+		if len(*report) > 0 {
+			return reports(env, p, kinds, *report)
+		}
+		return show(ctx, env, out, kinds, p, words)
+	})
+}
+
+func setupDiff(fs *pflag.FlagSet) cli.Action {
+	var out output
+	kinds := kindFlags(fs)
+	out.flags(fs)
+	return cli.Arguments(2, 2, "two profiles: the earlier, then the later", func(ctx context.Context, env cli.Env, args []string) error {
+		before, _, err := load(ctx, env, args[:1])
+		if err != nil {
+			return err
+		}
+		after, words, err := load(ctx, env, args[1:])
+		if err != nil {
+			return err
+		}
+		d, err := Subtract(after, before)
+		if err != nil {
+			return fmt.Errorf("compare %s with %s: %w", args[1], args[0], err)
+		}
+		return show(ctx, env, out, kinds, d, words)
+	})
+}
+
+// Subtract is after less before: what grew is positive.
+func Subtract(after, before *profile.Profile) (*profile.Profile, error) {
+	less := before.Copy()
+	less.Scale(-1)
+	all := []*profile.Profile{after, less}
+	if err := profile.CompatibilizeSampleTypes(all); err != nil {
+		return nil, err
+	}
+	d, err := profile.Merge(all)
+	if err != nil {
+		return nil, err
+	}
+	d.TimeNanos, d.DurationNanos = after.TimeNanos, after.DurationNanos
+	return d, nil
+}
+
+func show(ctx context.Context, env cli.Env, out output, kinds map[string]*bool, p *profile.Profile, words []string) error {
+	kind, asked, err := chosen(kinds)
+	if err != nil {
+		return err
+	}
+	if err := out.check(); err != nil {
+		return err
+	}
+	if asked && Index(p, kind.Type) < 0 {
+		var names []string
+		for _, t := range p.SampleType {
+			names = append(names, t.Type)
+		}
+		return fmt.Errorf("the profile does not tell %s: it has %s", kind.Type, list(names))
+	}
+	if !asked && Index(p, kind.Type) < 0 {
+		kind = Kind{Type: p.SampleType[DefaultIndex(p)].Type}
+	}
+	return out.write(ctx, env, p, kind, words)
+}
+
+func list(names []string) string {
+	out := ""
+	for i, name := range names {
+		switch {
+		case i > 0 && i == len(names)-1:
+			out += " and "
+		case i > 0:
+			out += ", "
+		}
+		out += name
+	}
+	return out
+}
+
+func reports(env cli.Env, p *profile.Profile, kinds map[string]*bool, report []string) error {
+	kind, _, err := chosen(kinds)
+	if err != nil {
+		return err
+	}
+	v := pprofview.View{Profile: p, Out: env.Stdout}
+	if Index(p, kind.Type) >= 0 {
+		v.Type = kind.Type
+	}
+	var flags []string
+	for _, r := range report {
+		flags = append(flags, "-"+r)
+	}
+	return v.Report(flags...)
+}
+
+// load reads profiles, adds them up, and names what has no names.
+func load(ctx context.Context, env cli.Env, paths []string) (*profile.Profile, []string, error) {
+	var all []*profile.Profile
+	for _, path := range paths {
+		p, err := Load(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, p)
+	}
+	if err := profile.CompatibilizeSampleTypes(all); err != nil {
+		return nil, nil, fmt.Errorf("add up the profiles: %w: give such as are of one kind", err)
+	}
+	p, err := profile.Merge(all)
+	if err != nil {
+		return nil, nil, fmt.Errorf("add up the profiles: %w", err)
+	}
+	outcome := symbol.NewFinder(env.Getenv).Symbolize(ctx, p)
+	return p, append(slices.Clone(p.Comments), outcome.Missing...), nil
+}
+
+// maxProfile is the largest file that is read.
+const maxProfile = 1 << 30
+
+// Load reads a profile: of pprof's form, in all its variants, or jemalloc's text.
+func Load(path string) (*profile.Profile, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the profile: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxProfile))
+	if err != nil {
+		return nil, fmt.Errorf("read the profile: %w", err)
+	}
+	parse := profile.ParseData
+	if bytes.HasPrefix(data, []byte("heap_v2/")) {
+		parse = func(data []byte) (*profile.Profile, error) { return parseHeapV2(string(data)) }
+	}
+	p, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a profile that can be read: %w: give a file of `granary profile -o`, pprof or jemalloc", path, err)
+	}
+	if len(p.SampleType) == 0 {
+		return nil, fmt.Errorf("%s is an empty profile: nothing was sampled", path)
+	}
+	return p, nil
+}
