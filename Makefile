@@ -36,10 +36,10 @@ bench: all ## run the benchmark programs under every allocator found (ARGS= for 
 	cmake --build build --target bench/all -j $(JOBS)
 	build/bin/granary bench micro $(ARGS)
 
-bench-full: all ## run every scenario under every allocator, hours: OUT=folder, ARGS= for more flags
+bench-full: all ## run every scenario under every allocator, hours or ARGS="--budget 40m": OUT=folder
 	@scripts/need.sh build demo test bench
 	cmake --build build --target bench/all -j $(JOBS)
-	build/bin/granary bench all --resume --out $(OUT) $(ARGS)
+	build/bin/granary bench all --out $(OUT) $(ARGS)
 
 lint: ## check format, layers, scripts and documents without running anything
 	@scripts/need.sh build test lint

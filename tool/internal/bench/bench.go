@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"granary/tool/internal/allocators"
@@ -176,6 +177,24 @@ func (r *Results) Values(contender string, key Key) map[int]float64 {
 		}
 	}
 	return out
+}
+
+// RoundsOf is in how many rounds a contender has values.
+func (r *Results) RoundsOf(contender string) int {
+	seen := map[int]bool{}
+	for _, o := range r.Observations {
+		if o.Contender == contender {
+			seen[o.Round] = true
+		}
+	}
+	return len(seen)
+}
+
+// Note adds a sentence about the whole, once.
+func (r *Results) Note(sentence string) {
+	if !slices.Contains(r.Notes, sentence) {
+		r.Notes = append(r.Notes, sentence)
+	}
 }
 
 // WriteJSON writes the results to path, which is complete or not there at all.

@@ -161,6 +161,41 @@ func TestAReportIsWrittenAgainForAnotherGoal(t *testing.T) {
 	}
 }
 
+func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
+	dir := t.TempDir()
+	one, two := results(5), results(1)
+	two.Scenario = "other"
+	two.Failures = []bench.Failure{{Contender: "mimalloc", Reason: "it died"}}
+	for _, r := range []*bench.Results{one, two} {
+		if err := r.WriteJSON(filepath.Join(dir, r.Scenario, File)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (Suite{Size: "quick", Said: []string{"Bounded to 40m."}}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "bench report", dir)
+	if err != nil || !strings.Contains(out, "Where Granary loses") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, Summary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := -1
+	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Who is best", "[other](other/report.md) | 1 |",
+		"### What is to be known", "- example, other: <b>not bold</b>", "- other: mimalloc is out from round 1 on: it died"} {
+		at := strings.Index(string(data), wanted)
+		if wanted[0] != '-' && at < last || at < 0 {
+			t.Errorf("%q stands at %d, after %d", wanted, at, last)
+		}
+		last = at
+	}
+	if _, err := os.Stat(filepath.Join(dir, "other", "report.html")); err != nil {
+		t.Error(err)
+	}
+}
+
 // run runs a command of this package.
 func run(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()

@@ -31,6 +31,7 @@ var Commands = []cli.Command{
 	},
 	{
 		Name: "bench report", Usage: "DIR [options]", Summary: "write the report of results once more, for another goal",
+		About:    "DIR is a folder written with --out; of one that holds several scenarios, all reports and their summary are written.",
 		Examples: []cli.Example{{Line: "bench report results --goal p99", Does: "put the advice for the shortest tail first"}},
 		Takes:    cli.Files, Setup: reportSetup,
 	},
@@ -43,6 +44,9 @@ func reportSetup(fs *pflag.FlagSet) cli.Action {
 		goal, err := advice.Find(*name)
 		if err != nil {
 			return cli.Usagef("--goal: %w", err)
+		}
+		if many, err := readAll(args[0]); err == nil && len(many) > 0 {
+			return again(env, args[0], goal)
 		}
 		r, err := Read(args[0])
 		if err != nil {
@@ -60,10 +64,36 @@ func reportSetup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
+// again writes the reports of a folder of several scenarios, and their summary.
+func again(env cli.Env, dir string, goal advice.Goal) error {
+	paths, err := resultFiles(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		r, err := Read(path)
+		if err == nil {
+			err = Write(filepath.Dir(path), r, goal, Markdown(r, goal))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := Summarise(dir, env.Stdout); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.Stdout, "The summary is %s\n", filepath.Join(dir, Summary))
+	return err
+}
+
 // Markdown is the report as Markdown.
 func Markdown(r *bench.Results, goal advice.Goal) []byte {
 	var page bytes.Buffer
-	report.Document(&page, r, []report.Table{report.Lines("Medians", r, report.Compare(r, report.BestOfAll))}, report.BestOfAll)
+	against := report.BestOfAll
+	if report.HasTargets(r) { // they are held against peers
+		against = report.BestPeer
+	}
+	report.Document(&page, r, report.Tables("Medians", r, against), against)
 	fmt.Fprintln(&page)
 	Advise(&page, r, goal, "")
 	return page.Bytes()

@@ -2,43 +2,99 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/advice"
-	"granary/tool/internal/bench/page"
 	"granary/tool/internal/bench/report"
+	"granary/tool/internal/term"
 )
 
-// Summarise writes README.md of a folder whose subfolders hold results: the rows where Granary loses,
-// then who is best for each goal, then where the reports are.
-func Summarise(dir string) error {
+// Summary is the name of the file that sums a folder of several scenarios' results up.
+const Summary = "README.md"
+
+// printed is how many rows a table of losses has on a terminal; the file has all.
+const printed = 12
+
+// Summarise writes the summary of a folder whose subfolders hold results: the rows where Granary loses,
+// then who is best for each goal, where the reports are, and what is to be known. The tables are printed
+// on out, too.
+func Summarise(dir string, out io.Writer) error {
 	all, err := readAll(dir)
 	if err != nil || len(all) == 0 {
+		return err
+	}
+	suite, err := ReadSuite(dir)
+	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
 	facts(&b, all)
-	losing(&b, all)
-	best(&b, all)
-	for _, r := range all {
-		report.Remarks(&b, r)
+	for _, sentence := range suite.Said {
+		fmt.Fprintf(&b, "%s\n\n", sentence)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "README.md"), b.Bytes(), 0o644); err != nil {
+	width, _ := term.Width(out)
+	for _, t := range losing(all) {
+		t.Markdown(&b)
+		if more := len(t.Rows) - printed; more > 0 {
+			t.Title, t.Rows = fmt.Sprintf("%s: the worst %d rows of %d", t.Title, printed, len(t.Rows)), t.Rows[:printed]
+		}
+		t.Terminal(out, width)
+	}
+	best(all, true).Markdown(&b)
+	best(all, false).Terminal(out, width)
+	remarks(&b, all)
+	if err := os.WriteFile(filepath.Join(dir, Summary), b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	return nil
 }
 
-func readAll(dir string) ([]*bench.Results, error) {
+// remarks are those of every scenario; what several have to say is said once.
+func remarks(b *bytes.Buffer, all []*bench.Results) {
+	var order []string
+	who := map[string][]string{}
+	for _, r := range all {
+		var said bytes.Buffer
+		report.Remarks(&said, r)
+		for line := range strings.Lines(said.String()) {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "Note: ")
+			if who[line] == nil {
+				order = append(order, line)
+			}
+			who[line] = append(who[line], r.Scenario)
+		}
+	}
+	if len(order) > 0 {
+		b.WriteString("### What is to be known\n\n")
+	}
+	for _, line := range order {
+		fmt.Fprintf(b, "- %s: %s\n", strings.Join(who[line], ", "), line)
+	}
+}
+
+// resultFiles are those of a folder of several scenarios.
+func resultFiles(dir string) ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*", File))
 	if err != nil {
 		return nil, fmt.Errorf("look for results in %s: %w", dir, err)
+	}
+	return paths, nil
+}
+
+func readAll(dir string) ([]*bench.Results, error) {
+	paths, err := resultFiles(dir)
+	if err != nil {
+		return nil, err
 	}
 	var out []*bench.Results
 	for _, path := range paths {
@@ -60,56 +116,63 @@ func facts(b *bytes.Buffer, all []*bench.Results) {
 			others, stolen, ran = others+run.OthersCPU, stolen+run.Stolen, ran+run.Seconds
 		}
 	}
-	fmt.Fprintf(b, "%s: %d scenarios in %.1f hours with granary %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s.",
-		all[0].Started.UTC().Format("2 January 2006"), len(all), seconds/3600, all[0].Version, m.CPU, m.CPUs, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages)
+	fmt.Fprintf(b, "%s: %d scenarios in %v with granary %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s.",
+		all[0].Started.UTC().Format("2 January 2006"), len(all), time.Duration(seconds*float64(time.Second)).Round(time.Second), all[0].Version, m.CPU, m.CPUs, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages)
 	if ran > 0 {
 		fmt.Fprintf(b, " Other processes took %.1f %% of one CPU meanwhile, the hypervisor %.1f %%.", 100*others/ran, 100*stolen/ran)
 	}
 	b.WriteString("\n\n")
 }
 
-func losing(b *bytes.Buffer, all []*bench.Results) {
-	t := report.Table{Title: "Where Granary loses", Header: []string{"scenario", "row", "Granary", "best peer", "who", "worse by"}}
+// losing are the tables of all rows where Granary loses, whatever the scenario, the worst first.
+func losing(all []*bench.Results) []report.Table {
+	shown := report.Table{Title: report.LosingTitle}
+	behind := report.Table{Title: report.BehindTitle}
 	type found struct {
 		cells []string
 		cost  float64
 	}
-	var rows []found
-	for _, r := range all {
-		for _, l := range page.Losing(r) {
-			rows = append(rows, found{[]string{r.Scenario, l.Row, l.Ours, l.Best, l.Who, l.By}, l.Cost})
+	var out []report.Table
+	for i, t := range []*report.Table{&shown, &behind} {
+		t.Header = []string{"scenario", "row", "Granary", "best peer", "who", "worse by"}
+		var rows []found
+		for _, r := range all {
+			losses, single := report.Losing(r)
+			if i == 1 {
+				losses = single
+			}
+			for _, l := range losses {
+				rows = append(rows, found{[]string{r.Scenario, l.Row, l.Ours, l.Best, l.Who, l.By}, l.Cost})
+			}
+		}
+		slices.SortStableFunc(rows, func(x, y found) int { return cmp.Compare(y.cost, x.cost) })
+		for _, row := range rows {
+			t.Rows = append(t.Rows, row.cells)
+		}
+		if len(rows) > 0 {
+			out = append(out, *t)
 		}
 	}
-	slices.SortStableFunc(rows, func(x, y found) int {
-		switch {
-		case x.cost > y.cost:
-			return -1
-		case x.cost < y.cost:
-			return 1
-		}
-		return 0
-	})
-	for _, row := range rows {
-		t.Rows = append(t.Rows, row.cells)
-	}
-	if len(rows) > 0 {
-		t.Markdown(b)
-	}
+	return out
 }
 
-func best(b *bytes.Buffer, all []*bench.Results) {
-	t := report.Table{Title: "Who is best, and who is not shown to be worse", Header: []string{"scenario"}}
+// best is the table of who is best for each goal, with links to the reports or without.
+func best(all []*bench.Results, links bool) report.Table {
+	t := report.Table{Title: "Who is best, and who is not shown to be worse", Header: []string{"scenario", "rounds"}}
 	for _, g := range advice.Goals {
 		t.Header = append(t.Header, g.Title)
 	}
 	for _, r := range all {
-		row := []string{fmt.Sprintf("[%s](%s/report.md)", r.Scenario, r.Scenario)}
+		row := []string{r.Scenario, strconv.Itoa(r.Rounds)}
+		if links {
+			row[0] = fmt.Sprintf("[%s](%s/report.md)", r.Scenario, r.Scenario)
+		}
 		for _, g := range advice.Goals {
 			row = append(row, leaders(r, g))
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Markdown(b)
+	return t
 }
 
 // leaders are the best contender for a goal and those that no difference is shown to.
@@ -117,6 +180,9 @@ func leaders(r *bench.Results, g advice.Goal) string {
 	v, ok := advice.Judge(r, g)
 	if !ok {
 		return "-"
+	}
+	if r.Rounds < 2 {
+		return v.Standings[0].Contender.Name + " (one round)"
 	}
 	out := []string{"**" + v.Standings[0].Contender.Name + "**"}
 	for _, s := range v.Standings[1:] {

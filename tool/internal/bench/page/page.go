@@ -26,9 +26,11 @@ var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{"
 // content is what the template shows.
 type content struct {
 	Results    *bench.Results
+	Ours       bool // Granary and a peer are among the contenders
 	When       string
 	Machine    string
-	Losing     []Loss
+	Losing     []report.Loss
+	Behind     []report.Loss
 	Verdicts   []verdict
 	Phases     []phase
 	Groups     []group
@@ -36,12 +38,6 @@ type content struct {
 	Disturbed  string
 	Legend     string
 	Confidence string
-}
-
-// A Loss is a row in which a peer is ahead of Granary.
-type Loss struct {
-	Row, Ours, Best, Who, By string
-	Cost                     float64
 }
 
 type verdict struct {
@@ -89,7 +85,8 @@ func Write(out io.Writer, r *bench.Results, goal advice.Goal) error {
 		Legend: report.Legend(report.BestOfAll), Confidence: fmt.Sprintf("%g %%", stat.Confidence*100),
 	}
 	lines := report.Compare(r, report.BestOfAll)
-	c.Losing = Losing(r)
+	c.Losing, c.Behind = report.Losing(r)
+	c.Ours = report.HasOurs(r)
 	c.Verdicts = verdicts(r, goal)
 	c.Phases = phases(lines)
 	c.Disturbed = report.Disturbance(r)
@@ -122,25 +119,6 @@ func machine(m bench.Machine) string {
 		parts = append(parts, "memory limit "+m.MemoryLimit)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Losing are the rows in which a difference to a better peer is shown, the worst first.
-func Losing(r *bench.Results) []Loss {
-	var out []Loss
-	for _, line := range report.Compare(r, report.BestPeer) {
-		reference := slices.IndexFunc(line.Cells, func(c report.Cell) bool { return c.Reference })
-		for i, c := range line.Cells {
-			if reference < 0 || r.Contenders[i].Name != "granary" || c.Rounds == 0 || c.Cost <= 1 || !c.Comparison.Differs() {
-				continue
-			}
-			out = append(out, Loss{
-				line.Row.Phase + ": " + labelOf(line.Row), report.Number(c.Median, line.Row.Unit),
-				report.Number(line.Cells[reference].Median, line.Row.Unit), r.Contenders[reference].Name, "×" + report.Number(c.Cost, ""), c.Cost,
-			})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Loss) int { return int(math.Copysign(1, b.Cost-a.Cost)) })
-	return out
 }
 
 func verdicts(r *bench.Results, goal advice.Goal) []verdict {
@@ -198,21 +176,13 @@ func phases(lines []report.Line) []phase {
 		if len(out) == 0 || out[len(out)-1].Name != line.Row.Phase {
 			out = append(out, phase{Name: line.Row.Phase})
 		}
-		shown := row{Label: labelOf(line.Row)}
+		shown := row{Label: report.Label(line.Row)}
 		for _, c := range line.Cells {
 			shown.Cells = append(shown.Cells, cellOf(line, c))
 		}
 		out[len(out)-1].Rows = append(out[len(out)-1].Rows, shown)
 	}
 	return out
-}
-
-// labelOf is a row's metric with its unit.
-func labelOf(r bench.Row) string {
-	if unit := report.Unit(r.Unit); unit != "" && unit != "count" && unit != "ratio" {
-		return r.Metric + ", " + unit
-	}
-	return r.Metric
 }
 
 func cellOf(line report.Line, c report.Cell) cell {

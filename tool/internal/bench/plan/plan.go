@@ -51,11 +51,30 @@ type Plan struct {
 	First      int           // the number of the first round; above 0 when rounds are added to others
 	Parts      int           // how often Work ticks
 	Budget     time.Duration // nothing starts that would end after it, but the first step; 0 is no bound
+	Expect     time.Duration // how long a step is known to take; 0 when nothing is known
+	Limit      time.Duration // a step that takes longer is stopped and counts as failed; 0 is no limit
+	Out        Out           // who has failed before; nil is nobody
 	Work       Work
 	Progress   Progress
 	Now        func() time.Time
 	Finished   func() // called after each round; may be nil
 }
+
+// A Pass is what may differ from one Run of a plan to the next: see the fields of Plan.
+type Pass struct {
+	Rounds                int
+	Budget, Expect, Limit time.Duration
+	Progress              Progress
+}
+
+// With is the plan for one pass.
+func (p Plan) With(pass Pass) Plan {
+	p.Rounds, p.Budget, p.Expect, p.Limit, p.Progress = pass.Rounds, pass.Budget, pass.Expect, pass.Limit, pass.Progress
+	return p
+}
+
+// Out is who has failed at what. Kept from one Run to the next, it spares what cannot work another try.
+type Out map[place]bool
 
 // Total is how often Work ticks in the whole plan.
 func (p Plan) Total() int { return p.Parts * p.Rounds * len(p.Contenders) * len(p.subjects()) }
@@ -73,7 +92,10 @@ func (p Plan) subjects() []string {
 func Run(ctx context.Context, p Plan, results *bench.Results) error {
 	start, before := p.Now(), results.Seconds
 	defer func() { results.Seconds = before + p.Now().Sub(start).Seconds() }()
-	r := runner{Plan: p, results: results, out: map[place]bool{}, deadline: start.Add(p.Budget), finished: new(int)}
+	if p.Out == nil {
+		p.Out = Out{}
+	}
+	r := runner{Plan: p, results: results, skipped: Out{}, deadline: start.Add(p.Budget), begun: new(int), finished: new(int)}
 	var longest time.Duration
 	for round := range p.Rounds {
 		began := p.Now()
@@ -115,18 +137,26 @@ type place struct{ subject, contender string }
 type runner struct {
 	Plan
 	results  *bench.Results
-	out      map[place]bool
+	skipped  Out // for lack of time
 	deadline time.Time
+	begun    *int // steps
 	finished *int // steps
 }
 
-// order is that of a round. With a budget, which may cut the first round short, our own contenders come
-// first in it.
+// order is that of a round. In one that the budget may cut short, our own contenders come first, as all
+// others are held against them, then those with the fewest rounds.
 func (r runner) order(round int) []allocators.Contender {
-	if r.Budget == 0 || round > r.First {
-		return Order(r.Contenders, round)
+	list := Order(r.Contenders, round)
+	if r.Budget == 0 || round > r.First || r.Expect > 0 && r.Expect*time.Duration(len(list)*len(r.subjects())) < r.Budget {
+		return list
 	}
-	list := slices.Clone(r.Contenders)
+	if r.First == 0 {
+		list = slices.Clone(r.Contenders)
+	}
+	had := map[string]int{}
+	for _, c := range list {
+		had[c.Name] = r.results.RoundsOf(c.Name)
+	}
 	slices.SortStableFunc(list, func(a, b allocators.Contender) int {
 		switch {
 		case a.Ours() && !b.Ours():
@@ -134,14 +164,15 @@ func (r runner) order(round int) []allocators.Contender {
 		case b.Ours() && !a.Ours():
 			return 1
 		}
-		return 0
+		return had[a.Name] - had[b.Name]
 	})
 	return list
 }
 
-// late is true when another step as long as the longest so far would end after the budget.
+// late is true when another step as long as the longest so far would end after the budget. The first is
+// never late: nothing would be learnt.
 func (r runner) late(longest time.Duration) bool {
-	return r.Budget > 0 && longest > 0 && r.Now().Add(longest).After(r.deadline)
+	return r.Budget > 0 && longest > 0 && *r.begun > 0 && r.Now().Add(longest).After(r.deadline)
 }
 
 // subject measures every contender that is still in; their samples count only together.
@@ -151,9 +182,9 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 		sample    bench.Sample
 	}
 	var done []measured
-	var longest time.Duration
+	longest := r.Expect
 	for _, c := range r.order(round) {
-		if r.out[place{subject, c.Name}] {
+		if r.Out[place{subject, c.Name}] || r.skipped[place{subject, c.Name}] {
 			continue
 		}
 		if r.late(longest) {
@@ -164,6 +195,7 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 			continue
 		}
 		began := r.Now()
+		*r.begun++
 		sample, err := r.step(ctx, Step{round, subject, c})
 		longest = max(longest, r.Now().Sub(began))
 		if ctx.Err() != nil {
@@ -176,7 +208,7 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 			*r.finished++
 			continue
 		}
-		r.out[place{subject, c.Name}] = true
+		r.Out[place{subject, c.Name}] = true
 		r.results.Failures = append(r.results.Failures, bench.Failure{Subject: subject, Contender: c.Name, Round: round, Reason: err.Error()})
 	}
 	for _, m := range done {
@@ -187,9 +219,13 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 
 // leaveOut takes a contender out for lack of time.
 func (r runner) leaveOut(subject, contender string) {
-	r.out[place{subject, contender}] = true
-	r.results.Notes = append(r.results.Notes, fmt.Sprintf(
-		"%s is left out, as it would not have ended within %v; name fewer allocators, or run without --quick", contender, r.Budget))
+	r.skipped[place{subject, contender}] = true
+	of, they := "", "it"
+	if subject != "" {
+		of, they = " of some programs", "they"
+	}
+	r.results.Note(fmt.Sprintf("%s is left out%s, as %s would not have ended within %v; name fewer allocators, or run without --quick",
+		contender, of, they, r.Budget.Round(time.Second)))
 	r.Progress.Drop(r.Parts * r.Rounds)
 }
 
@@ -197,10 +233,19 @@ func (r runner) step(ctx context.Context, step Step) (bench.Sample, error) {
 	label := strings.Join(strings.Fields(step.Contender.Name+" "+step.Subject), " ")
 	r.Progress.Step(fmt.Sprintf("round %d/%d %s", step.Round-r.First+1, r.Rounds, label))
 	ticks := 0
-	sample, err := r.Work(ctx, step, func(part string) {
+	within := ctx
+	if r.Limit > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeoutCause(ctx, r.Limit, fmt.Errorf("it did not end within %v and was stopped", r.Limit.Round(time.Millisecond)))
+		defer cancel()
+	}
+	sample, err := r.Work(within, step, func(part string) {
 		ticks++
 		r.Progress.Tick(label + " " + part)
 	})
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = context.Cause(within)
+	}
 	if err != nil {
 		r.Progress.Drop(r.Parts - ticks + r.Parts*(r.Rounds-(step.Round-r.First)-1))
 	}

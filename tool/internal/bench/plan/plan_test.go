@@ -199,3 +199,56 @@ func TestAnInterruptKeepsFinishedRounds(t *testing.T) {
 		t.Errorf("rounds %d, observations %v, failures %v", r.Rounds, r.Observations, r.Failures)
 	}
 }
+
+func TestAStepThatHangsIsStoppedAndTheRestGoesOn(t *testing.T) {
+	var r bench.Results
+	p := Plan{Contenders: abc, Rounds: 2, Parts: 1, Limit: 50 * time.Millisecond, Out: Out{}, Progress: &counts{}, Now: time.Now,
+		Work: func(ctx context.Context, s Step, _ func(string)) (bench.Sample, error) {
+			var sample bench.Sample
+			sample.Set("p", "m", 1)
+			if s.Contender.Name == "b" {
+				<-ctx.Done()
+				return sample, ctx.Err()
+			}
+			return sample, nil
+		}}
+	if err := Run(context.Background(), p, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Failures) != 1 || r.Failures[0].Contender != "b" || r.Failures[0].Reason != "it did not end within 50ms and was stopped" || len(r.Observations) != 5 {
+		t.Errorf("failures %+v, %d observations", r.Failures, len(r.Observations))
+	}
+	p.First = r.Rounds
+	if err := Run(context.Background(), p, &r); err != nil || len(r.Failures) != 1 || len(r.Observations) != 9 {
+		t.Errorf("in a later pass it is tried again: %v, failures %+v, %d observations", err, r.Failures, len(r.Observations))
+	}
+}
+
+func TestWhatIsKnownToFitIsRotatedAndElseWhoHasFewestRoundsComesFirst(t *testing.T) {
+	contenders := append(abc[:2:2], allocators.Contender{Name: "granary"})
+	for budget, want := range map[time.Duration]string{
+		time.Hour:        "b1 granary1 a1", // rotated by one
+		40 * time.Second: "granary1 b1",    // b lacks a round that a has; a has no time left
+	} {
+		now := time.Unix(0, 0)
+		var order []string
+		var r bench.Results
+		for _, name := range []string{"a", "granary"} {
+			var s bench.Sample
+			s.Set("p", "m", 1)
+			r.Add(name, 0, s)
+		}
+		work := recorder(&order)
+		p := Plan{Contenders: contenders, First: 1, Parts: 2, Now: func() time.Time { return now },
+			Work: func(ctx context.Context, s Step, tick func(string)) (bench.Sample, error) {
+				now = now.Add(20 * time.Second)
+				return work(ctx, s, tick)
+			}}.With(Pass{Rounds: 1, Budget: budget, Expect: 20 * time.Second, Progress: &counts{}})
+		if err := Run(context.Background(), p, &r); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(order, " "); got != want {
+			t.Errorf("with %v: %s, want %s", budget, got, want)
+		}
+	}
+}

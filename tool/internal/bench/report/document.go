@@ -40,14 +40,45 @@ func Missed(lines []Line) Table {
 	return t
 }
 
-// Document writes a whole report as Markdown: what was measured where, the tables in reverse, so that
-// the summaries come first, and the remarks.
+// Tables are those of a report: every row, and where rows have targets, which of them are missed, and the
+// geometric means over the programs.
+func Tables(title string, r *bench.Results, against Against) []Table {
+	lines := Compare(r, against)
+	if len(lines) == 0 {
+		return nil
+	}
+	tables := []Table{Lines(title, r, lines)}
+	if !HasTargets(r) {
+		return tables
+	}
+	for _, t := range []Table{Missed(lines), Means(r, lines)} {
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+// HasTargets is true of results with rows that Granary has set itself a target for.
+func HasTargets(r *bench.Results) bool {
+	return slices.ContainsFunc(r.Rows, func(row bench.Row) bool { return row.Target != nil })
+}
+
+// Document writes a whole report as Markdown: what was measured where, the rows where Granary loses, the
+// tables in reverse, so that the summaries come first, and the remarks.
 func Document(out io.Writer, r *bench.Results, tables []Table, against Against) {
 	m := r.Machine
 	fmt.Fprintf(out, "# Results: %s\n\n", r.Scenario)
 	fmt.Fprintf(out, "Measured %s with granary %s in %.0f s, %d rounds, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s. Load before: %s.\n\n",
 		r.Started.UTC().Format("2 January 2006"), r.Version, r.Seconds, r.Rounds, m.CPU, m.CPUs,
 		float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages, m.LoadBefore)
+	losses := Losses(r)
+	for _, t := range losses {
+		t.Markdown(out)
+	}
+	if HasOurs(r) && len(losses) == 0 {
+		fmt.Fprintf(out, "%s\n\n", LosesNowhere)
+	}
 	for i := len(tables) - 1; i >= 0; i-- {
 		tables[i].Markdown(out)
 	}

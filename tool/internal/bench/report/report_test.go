@@ -207,3 +207,45 @@ func TestDisturbedRunsAreTold(t *testing.T) {
 		t.Errorf("said %q", got)
 	}
 }
+
+func TestWhereGranaryLosesComesFirstAndASingleRoundShowsNothing(t *testing.T) {
+	several := func(rounds int) *bench.Results {
+		r := &bench.Results{Rounds: rounds, Rows: []bench.Row{
+			{Phase: "a", Metric: "RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
+			{Phase: "c", Metric: "RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "d", Metric: "seen", Unit: "count"},
+		}, Contenders: []allocators.Contender{{Name: "glibc"}, {Name: "granary"}, {Name: "granary:x=1"}}}
+		for round := range rounds {
+			wobble := 1 + 0.001*float64(round)
+			for _, c := range r.Contenders {
+				var s bench.Sample
+				worse := 1.0
+				if c.Name == "granary" {
+					worse = 2
+				}
+				s.Set("a", "RSS", 1e7*(1+worse/10)*wobble)
+				s.Set("b", "throughput", 1e5/worse*wobble)
+				s.Set("c", "RSS", 1e7/worse*wobble)
+				s.Set("d", "seen", worse)
+				r.Add(c.Name, round, s)
+			}
+		}
+		return r
+	}
+	shown, behind := Losing(several(3))
+	if len(shown) != 2 || len(behind) != 0 || shown[0].Row != "b: throughput, k/s" || shown[0].By != "×2.00" || shown[0].Who != "glibc" || shown[1].Row != "a: RSS, MiB" {
+		t.Errorf("shown %+v, behind %+v", shown, behind)
+	}
+	if shown, behind := Losing(several(1)); len(shown) != 0 || len(behind) != 2 {
+		t.Errorf("of one round: shown %+v, behind %+v", shown, behind)
+	}
+	var page bytes.Buffer
+	Document(&page, several(3), []Table{Lines("Medians", several(3), Compare(several(3), BestOfAll))}, BestOfAll)
+	if loses, medians := strings.Index(page.String(), "### Where Granary loses"), strings.Index(page.String(), "### Medians"); loses < 0 || medians < loses {
+		t.Errorf("the losses do not come first:\n%s", page.String())
+	}
+	alone := several(3)
+	alone.Contenders = alone.Contenders[1:2]
+	if got := Losses(alone); got != nil {
+		t.Errorf("alone it loses to %+v", got)
+	}
+}

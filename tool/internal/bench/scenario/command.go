@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
-	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/advice"
 	"granary/tool/internal/bench/archive"
 	"granary/tool/internal/bench/plan"
 	"granary/tool/internal/bench/report"
-	"granary/tool/internal/bench/run"
 	"granary/tool/internal/cli"
-	"granary/tool/internal/procfs"
 	"granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
@@ -88,74 +83,31 @@ func (in *Invocation) check(s Scenario) (err error) {
 
 // run measures and publishes. The results are returned as far as they go, also with an error.
 func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*bench.Results, error) {
-	paths, err := find(s.Needs)
+	x, err := s.open(ctx, env, in)
 	if err != nil {
-		return nil, err
+		return nil, bench.Ended(err)
 	}
-	contenders, notes, err := in.Select(env)
-	if err == nil {
-		err = run.Adopt()
-	}
-	if err != nil {
-		return nil, err
-	}
-	settings := map[string]any{}
-	for name, value := range in.values {
-		settings[name] = value
-	}
-	goal, err := advice.Find(in.Goal)
-	if err != nil {
-		return nil, cli.Usagef("--goal: %w", err)
-	}
-	results := bench.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
-	results.Notes = notes
-	if in.Out != "" {
-		if results, err = archive.Extend(in.Out, results); err != nil {
-			return nil, err
-		}
-	}
-	err = s.execute(ctx, env, in, paths, contenders, results)
-	return results, bench.Ended(s.publish(env, in, goal, results, err))
+	defer x.Close()
+	return x.results, bench.Ended(x.publish(x.all(ctx)))
 }
 
-func (s Scenario) execute(ctx context.Context, env cli.Env, in Invocation, paths map[string]string, contenders []allocators.Contender, results *bench.Results) error {
-	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-shared-")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
+// all measures as many rounds as the command line asks for, and shows progress.
+func (x *Session) all(ctx context.Context) error {
+	pass := plan.Pass{Rounds: x.in.Rounds, Budget: x.in.budget}
+	if x.in.Quick && x.in.budget == 0 {
+		pass.Budget = quickBudget
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // servers that run as others read it
-		return fmt.Errorf("open the temporary folder: %w", err)
-	}
-	shared := &Shared{Dir: dir, Values: in.values, Paths: paths, Environ: env.Environ}
-	if s.Prepare != nil {
-		fmt.Fprintf(env.Stderr, "preparing %s\n", s.Name)
-		if err := s.Prepare(ctx, shared); err != nil {
-			return fmt.Errorf("prepare %s: %w", s.Name, err)
-		}
-	}
-	p := plan.Plan{
-		Contenders: contenders, Rounds: in.Rounds, First: results.Rounds, Parts: len(s.Phases(in.values)), Now: time.Now,
-		Work: func(ctx context.Context, step plan.Step, tick func(string)) (bench.Sample, error) {
-			return s.measure(ctx, shared, procfs.Live(), step.Contender, step.Round, tick)
-		},
-	}
-	if p.Budget = in.budget; in.Quick && in.budget == 0 {
-		p.Budget = quickBudget
-	}
-	if in.Out != "" { // a run that is killed keeps its finished rounds
-		p.Finished = func() { _ = results.WriteJSON(filepath.Join(in.Out, archive.File)) } // told at the end, if it still fails
-	}
-	progress := term.NewProgress(env.Stderr, time.Now, p.Total())
+	progress := term.NewProgress(x.env.Stderr, time.Now, x.plan().With(pass).Total())
 	defer progress.Close()
-	p.Progress = progress
-	return plan.Run(ctx, p, results)
+	pass.Progress = progress
+	return x.Measure(ctx, pass)
 }
 
 // publish prints and writes what there is, also after an error.
-func (s Scenario) publish(env cli.Env, in Invocation, goal advice.Goal, results *bench.Results, err error) error {
+func (x *Session) publish(err error) error {
+	env, in, goal, results := x.env, x.in, x.goal, x.results
 	lines := report.Compare(results, report.BestOfAll)
-	title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s", s.Name, len(results.Contenders), results.Rounds, results.Seconds)
+	title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s", results.Scenario, len(results.Contenders), results.Rounds, results.Seconds)
 	if len(results.Observations) > 0 {
 		width, _ := term.Width(env.Stdout)
 		report.Lines(title, results, lines).Terminal(env.Stdout, width)
@@ -167,7 +119,7 @@ func (s Scenario) publish(env cli.Env, in Invocation, goal advice.Goal, results 
 		err = errors.Join(err, results.WriteJSON(in.JSON))
 	}
 	if in.Out != "" && len(results.Observations) > 0 {
-		if writeErr := archive.Write(in.Out, results, goal, archive.Markdown(results, goal)); writeErr != nil {
+		if writeErr := x.Archive(); writeErr != nil {
 			return errors.Join(err, writeErr)
 		}
 		fmt.Fprintf(env.Stdout, "The report is %s\n", filepath.Join(in.Out, "report.html"))

@@ -1,0 +1,65 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
+)
+
+// Command is `granary bench all`.
+var Command = cli.Command{
+	Name: "bench all", Usage: "--out DIR [options]", Summary: "run every scenario of a suite, and sum the results up",
+	About: "Goes round by round over all scenarios, so that each has its first round early. Each scenario's results go to a folder of its own below DIR; " +
+		"what one of them lacks is said, and the others go on. The same command takes a suite up again where it was stopped: finished rounds are kept, and " +
+		"rounds are added until DIR has as many as asked for. With --budget it ends in time: it takes the short sizes where three rounds of the full ones " +
+		"would not fit, measures as many rounds as do, and says so in the results. DIR/README.md sums everything up, the rows where Granary loses first.",
+	Examples: []cli.Example{
+		{Line: "bench all --out results --budget 40m", Does: "as much as fits into forty minutes"},
+		{Line: "bench all --out results --quick", Does: "three rounds of every scenario at its short size, in about an hour"},
+		{Line: "bench all --out results --only redis,mariadb --rounds 8", Does: "two of them at full size, until there are eight rounds"},
+	},
+	Takes: cli.Files, Setup: setup,
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	var o options
+	fs.StringVar(&o.out, "out", "", "the `folder` of the results")
+	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the scenarios (default: bench/suites/full.toml of the source tree)")
+	fs.StringSliceVar(&o.only, "only", nil, "only these scenarios, by `names` separated by commas")
+	fs.IntVar(&o.rounds, "rounds", 0, "how many rounds the results shall have (default: as each scenario says)")
+	fs.BoolVar(&o.quick, "quick", false, "the short size of each scenario")
+	fs.DurationVar(&o.budget, "budget", 0, "end within this time, with the sizes and rounds that fit")
+	fs.BoolVar(&o.variants, "variants", false, "also the settings that people use")
+	fs.StringVar(&o.allocators, "allocators", "", "as in the scenarios (default: all that are found; `names`)")
+	fs.StringVar(&o.lib, "lib", "", "the `library` measured as granary")
+	fs.StringVar(&o.goal, "goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
+	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error {
+		switch {
+		case o.out == "":
+			return cli.Usagef("say where the results go: --out DIR")
+		case o.rounds < 0:
+			return cli.Usagef("--rounds must be 1 or more")
+		case o.budget < 0:
+			return cli.Usagef("--budget must be a time such as 40m")
+		}
+		return o.run(ctx, env, time.Now)
+	})
+}
+
+// sourceFile finds a file of the source tree from the current folder, else from where the command was
+// built, which is two folders down.
+func sourceFile(exe, path string) string {
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	return filepath.Join(filepath.Dir(exe), "..", "..", path)
+}
+
+// report tells a user something between the lines of progress.
+func report(env cli.Env, format string, args ...any) { fmt.Fprintf(env.Stdout, format+"\n", args...) }

@@ -1,0 +1,314 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/archive"
+	"granary/tool/internal/bench/plan"
+	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/term"
+)
+
+// options are what a command line asked for.
+type options struct {
+	suite, out, allocators, lib, goal string
+	only                              []string
+	rounds                            int
+	budget                            time.Duration
+	quick, variants                   bool
+}
+
+// writing is how long the report of a scenario may take at the end.
+const writing = 3 * time.Second
+
+// A runner takes a suite through its rounds.
+type runner struct {
+	options
+	env        cli.Env
+	now        func() time.Time
+	start      time.Time
+	size       scenario.Size
+	entries    []Entry
+	contenders []allocators.Contender
+	members    []member  // like entries
+	sessions   []session // like entries; nil until opened
+	progress   *progress
+	failures   []string
+}
+
+func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) error {
+	path := o.suite
+	if path == "" {
+		path = sourceFile(env.Exe, "bench/suites/full.toml")
+	}
+	s, err := Read(path)
+	if err == nil {
+		s, err = s.only(o.only)
+	}
+	if err != nil {
+		return err
+	}
+	r := &runner{options: o, env: env, now: now, start: now(), entries: s.Entries, sessions: make([]session, len(s.Entries))}
+	if r.contenders, err = r.selected(); err != nil {
+		return err
+	}
+	state, err := archive.ReadSuite(o.out)
+	if err == nil {
+		err = r.decide(state)
+	}
+	if err != nil {
+		return err
+	}
+	state.Size = string(r.size)
+	if err := state.Write(o.out); err != nil { // before anything is measured, as a run may be killed
+		return err
+	}
+	width, _ := term.Width(env.Stderr)
+	r.progress = &progress{out: env.Stderr, width: width, now: now, start: r.start}
+	report(env, "%s", r.announcement())
+	defer r.close()
+	ended := r.measure(ctx)
+	r.progress.close()
+	return r.conclude(state, ended)
+}
+
+// selected are the contenders of every scenario.
+func (r *runner) selected() ([]allocators.Contender, error) {
+	choice := bench.Options{Lib: r.lib, Variants: r.variants}
+	if r.allocators != "" {
+		choice.Allocators = bench.Names(r.allocators)
+	}
+	contenders, _, err := choice.Select(r.env) // what is missing is noted by each scenario
+	return contenders, err
+}
+
+// decide settles the size: what the folder has, else what was asked for, else what the budget holds.
+func (r *runner) decide(state archive.Suite) error {
+	switch had := scenario.Size(state.Size); {
+	case had != "" && r.quick && had != scenario.Quick:
+		return fmt.Errorf("%s holds results of the %s sizes; give another folder with --out, or leave --quick out", r.out, had)
+	case had != "":
+		r.size = had
+	case r.quick:
+		r.size = scenario.Quick
+	default:
+		r.size = scenario.Full
+	}
+	r.members = r.plan(r.size)
+	if r.size == scenario.Full && state.Size == "" && r.budget > 0 && remaining(atMost(r.members, fewest)) > r.left().Seconds() {
+		r.size = scenario.Quick
+		r.members = r.plan(r.size)
+	}
+	return nil
+}
+
+// fewest rounds that show a difference worth measuring at full size.
+const fewest = 3
+
+// atMost is what a plan of at most so many rounds would be.
+func atMost(members []member, rounds int) []member {
+	out := slices.Clone(members)
+	for i := range out {
+		out[i].wanted = min(out[i].wanted, rounds)
+	}
+	return out
+}
+
+// plan is where each scenario stands, by the results that are there.
+func (r *runner) plan(size scenario.Size) []member {
+	var out []member
+	for _, e := range r.entries {
+		m := member{guess: e.seconds(size), prepare: e.Prepare, visits: len(r.contenders), wanted: r.rounds}
+		if m.wanted == 0 {
+			m.wanted = e.rounds(size)
+		}
+		if prior, err := archive.Read(filepath.Join(r.out, e.Name)); err == nil { // what cannot be read is said when it is opened
+			m.finished, m.measured = finished(prior, r.contenders), average(prior)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// finished is in how many rounds every contender was measured, but those that failed.
+func finished(r *bench.Results, contenders []allocators.Contender) int {
+	least := r.Rounds
+	for _, c := range contenders {
+		if !slices.ContainsFunc(r.Failures, func(f bench.Failure) bool { return f.Contender == c.Name }) {
+			least = min(least, r.RoundsOf(c.Name))
+		}
+	}
+	return least
+}
+
+// average is the seconds that a visit took.
+func average(r *bench.Results) float64 {
+	visits := 0
+	for _, c := range r.Contenders {
+		visits += r.RoundsOf(c.Name)
+	}
+	if visits == 0 {
+		return 0
+	}
+	return r.Seconds / float64(visits)
+}
+
+// left is the time until measuring must end, so that the reports can be written.
+func (r *runner) left() time.Duration {
+	if r.budget == 0 {
+		return unbounded
+	}
+	return r.budget - r.now().Sub(r.start) - writing*time.Duration(len(r.entries))
+}
+
+func (r *runner) announcement() string {
+	text := fmt.Sprintf("%d scenarios, %d allocators, %s sizes: ", len(r.entries), len(r.contenders), r.size)
+	total := remaining(r.members)
+	if total == 0 {
+		return text + "all rounds are there already; ask for more with --rounds"
+	}
+	text += fmt.Sprintf("about %v for all rounds", minutes(total))
+	if r.budget > 0 && total > r.left().Seconds() {
+		p, once := pace(r.members), 0.0
+		for _, m := range r.members {
+			once += m.round(p)
+		}
+		text += fmt.Sprintf(", %v for one; the budget of %v bounds it", minutes(once), r.budget)
+	}
+	return text
+}
+
+func minutes(s float64) time.Duration { return seconds(s).Round(time.Minute / 6) }
+
+// measure takes the scenarios through their rounds until nothing is left to do, or no time.
+func (r *runner) measure(ctx context.Context) error {
+	for ctx.Err() == nil {
+		i, bound, ok := choose(r.members, r.left())
+		if !ok {
+			break
+		}
+		if err := r.round(ctx, i, bound); err != nil && ctx.Err() == nil {
+			report(r.env, "%s: %v", r.entries[i].Name, err)
+			r.failures = append(r.failures, r.entries[i].Name)
+			r.members[i].failed = true
+		}
+	}
+	return ctx.Err()
+}
+
+// round measures one round of one scenario.
+func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err error) {
+	m := &r.members[i]
+	p := pace(r.members)
+	own := m.round(p)
+	label := fmt.Sprintf("%s, round %d of %d:", r.entries[i].Name, m.finished+1, m.wanted)
+	if r.sessions[i] == nil {
+		before := r.now()
+		if r.sessions[i], err = r.open(ctx, r.entries[i]); err != nil {
+			return err
+		}
+		m.prepare = 0
+		if bound > 0 {
+			bound = max(time.Second, bound-r.now().Sub(before))
+		}
+	}
+	x := r.sessions[i]
+	after := remaining(r.members) - own
+	if r.budget > 0 {
+		after = min(after, max(0, r.left().Seconds()-own))
+	}
+	here := own
+	if bound > 0 {
+		here = min(here, bound.Seconds())
+	}
+	r.progress.begin(label, here, after, x.Steps())
+	expect := seconds(m.visit(p) * float64(m.visits) / float64(max(1, x.Steps())))
+	err = x.Measure(ctx, plan.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: time.Minute + 10*expect, Progress: r.progress})
+	if err != nil {
+		return err
+	}
+	m.finished++
+	m.measured = average(x.Results())
+	return nil
+}
+
+// open opens a scenario with the options that all of them take.
+func (r *runner) open(ctx context.Context, e Entry) (session, error) {
+	args := append(slices.Clone(e.options(r.size)), "--out", filepath.Join(r.out, e.Name), "--goal", r.goal)
+	for _, option := range []struct{ name, value string }{{"--allocators", r.allocators}, {"--lib", r.lib}} {
+		if option.value != "" {
+			args = append(args, option.name, option.value)
+		}
+	}
+	if r.variants {
+		args = append(args, "--variants")
+	}
+	return e.open(ctx, r.env, args)
+}
+
+// conclude writes every report and the summary, also after an interrupt.
+func (r *runner) conclude(state archive.Suite, ended error) error {
+	state.Said = append(state.Said, r.account(ended))
+	err := state.Write(r.out)
+	for i, x := range r.sessions {
+		if x == nil {
+			continue
+		}
+		if r.budget > 0 {
+			x.Results().Note(fmt.Sprintf("measured as part of a suite that was to end within %v, at the %s size", r.budget, r.size))
+		}
+		if archiveErr := x.Archive(); archiveErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", r.entries[i].Name, archiveErr))
+		}
+	}
+	if err = errors.Join(err, archive.Summarise(r.out, r.env.Stdout)); err != nil {
+		return err
+	}
+	report(r.env, "%s\nThe summary is %s", state.Said[len(state.Said)-1], filepath.Join(r.out, archive.Summary))
+	if ended != nil {
+		return &cli.ExitError{Code: 130, Err: fmt.Errorf("interrupted; finished rounds are kept in %s, and the same command goes on from there", r.out)}
+	}
+	if len(r.failures) > 0 {
+		return fmt.Errorf("not measured: %s; the sentences above say why", strings.Join(r.failures, ", "))
+	}
+	return nil
+}
+
+// account says what this call of the command came to.
+func (r *runner) account(ended error) string {
+	var did []string
+	missing := false
+	for i, m := range r.members {
+		missing = missing || m.open()
+		did = append(did, r.entries[i].Name+" "+strconv.Itoa(m.finished)+" of "+strconv.Itoa(m.wanted))
+	}
+	text := fmt.Sprintf("%s: %s sizes, rounds: %s", r.start.UTC().Format("2 January 2006, 15:04 UTC"), r.size, strings.Join(did, ", "))
+	switch {
+	case ended != nil:
+		text += "; interrupted"
+	case missing && r.budget > 0:
+		text += fmt.Sprintf("; the budget of %v allowed no more", r.budget)
+	}
+	if len(r.failures) > 0 {
+		text += "; failed: " + strings.Join(r.failures, ", ")
+	}
+	return text + "."
+}
+
+func (r *runner) close() {
+	for _, x := range r.sessions {
+		if x != nil {
+			x.Close()
+		}
+	}
+}

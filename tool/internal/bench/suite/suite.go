@@ -1,0 +1,155 @@
+// Package suite runs many scenarios as one: round by round over all of them, so that every scenario has
+// its first round early, within a time that may be bounded, and taken up again where it was stopped.
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/micro"
+	"granary/tool/internal/bench/plan"
+	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/bench/services"
+	"granary/tool/internal/cli"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/pflag"
+)
+
+// A Suite is a file of scenarios.
+type Suite struct {
+	Entries []Entry `toml:"scenario"`
+}
+
+// An Entry is one scenario with its options at each size, and how long it is known to take.
+type Entry struct {
+	Name  string   `toml:"name"`
+	Args  []string `toml:"args"`
+	Quick []string `toml:"quick"`
+	// Seconds that one allocator takes in one round, on a machine of two CPUs; the forecast until it is measured.
+	Seconds struct {
+		Full  float64 `toml:"full"`
+		Quick float64 `toml:"quick"`
+	} `toml:"seconds"`
+	Prepare float64 `toml:"prepare"` // seconds, once
+}
+
+// Read reads and checks a suite file.
+func Read(path string) (Suite, error) {
+	var s Suite
+	meta, err := toml.DecodeFile(path, &s)
+	if err != nil {
+		return s, fmt.Errorf("read the suite: %w", err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return s, fmt.Errorf("%s: there is no setting %q; correct its name", path, unknown[0].String())
+	}
+	for i, e := range s.Entries {
+		if !slices.Contains(names(), e.Name) {
+			return s, fmt.Errorf("%s: there is no scenario %q; choose from %s", path, e.Name, strings.Join(names(), ", "))
+		}
+		if slices.ContainsFunc(s.Entries[:i], func(o Entry) bool { return o.Name == e.Name }) {
+			return s, fmt.Errorf("%s: %s stands there twice; its results would go to one folder", path, e.Name)
+		}
+	}
+	if len(s.Entries) == 0 {
+		return s, fmt.Errorf("%s: it has no [[scenario]]", path)
+	}
+	return s, nil
+}
+
+// microName is the scenario that is no server: the programs of `granary bench micro`.
+const microName = "micro"
+
+// names are the scenarios that a suite may hold.
+func names() []string {
+	var out []string
+	for _, s := range services.All {
+		out = append(out, s.Name)
+	}
+	return append(out, microName)
+}
+
+// only keeps the entries that are named; none is all.
+func (s Suite) only(wanted []string) (Suite, error) {
+	if len(wanted) == 0 {
+		return s, nil
+	}
+	var have []string
+	for _, e := range s.Entries {
+		have = append(have, e.Name)
+	}
+	for _, name := range wanted {
+		if !slices.Contains(have, name) {
+			return s, cli.Usagef("--only: there is no %q in the suite; choose from %s", name, strings.Join(have, ", "))
+		}
+	}
+	s.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e Entry) bool { return !slices.Contains(wanted, e.Name) })
+	return s, nil
+}
+
+// options are those of the entry at a size.
+func (e Entry) options(size scenario.Size) []string {
+	if size == scenario.Quick {
+		return e.Quick
+	}
+	return e.Args
+}
+
+// seconds is the forecast of a visit at a size.
+func (e Entry) seconds(size scenario.Size) float64 {
+	if size == scenario.Quick {
+		return e.Seconds.Quick
+	}
+	return e.Seconds.Full
+}
+
+// rounds is how often each allocator is measured unless the user says.
+func (e Entry) rounds(size scenario.Size) int {
+	of := micro.Rounds
+	for _, s := range services.All {
+		if s.Name == e.Name {
+			of = s.Rounds
+		}
+	}
+	if size == scenario.Quick {
+		return of.Quick
+	}
+	return of.Full
+}
+
+// A session is a scenario that is being measured.
+type session interface {
+	Steps() int // of a round
+	Results() *bench.Results
+	Measure(ctx context.Context, pass plan.Pass) error
+	Archive() error
+	Close()
+}
+
+// open makes the entry ready to be measured with the given options.
+func (e Entry) open(ctx context.Context, env cli.Env, args []string) (session, error) {
+	if e.Name == microName {
+		x, err := micro.Open(ctx, env, args)
+		return checked(x, err)
+	}
+	i := slices.IndexFunc(services.All, func(s scenario.Scenario) bool { return s.Name == e.Name })
+	fs := pflag.NewFlagSet(e.Name, pflag.ContinueOnError)
+	in := services.All[i].Declare(fs)
+	if err := fs.Parse(args); err != nil {
+		return nil, fmt.Errorf("the suite's options: %w", err)
+	}
+	x, err := services.All[i].Open(ctx, env, in)
+	return checked(x, err)
+}
+
+// checked is a session, or none at all: an interface that holds no session would not be nil.
+func checked(x session, err error) (session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
