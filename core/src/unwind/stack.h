@@ -1,9 +1,12 @@
 // Words on a stack, read only where that cannot fault.
+//
+// Each thread remembers the part of its own stack that it once found readable, from the stack
+// pointer up to where the stack ends; nobody takes that away while the thread lives. Any other
+// stack (of a signal, of a coroutine) is asked about page by page in each walk.
 #pragma once
 
 #include <cstdint>
 
-#include "base/compiler.h"
 #include "base/units.h"
 #include "os/linux.h"
 
@@ -11,12 +14,13 @@ namespace granary::unwind {
 
 class Stack {
  public:
-  // `inside` is an address on the stack that the thread runs on.
-  explicit Stack(uintptr_t inside) noexcept : page_(inside / kMinOsPage) {}
+  explicit Stack(uintptr_t sp) noexcept;
 
   // False if there is no aligned, readable word.
   bool Read(uintptr_t address, uintptr_t* word) noexcept {
-    if (address % sizeof(uintptr_t) != 0 || !Look(address)) return false;
+    if (address % sizeof(uintptr_t) != 0) return false;
+    const bool own = address >= sp_ && address < own_end_;
+    if (!own && !Look(address)) return false;
     *word = *reinterpret_cast<const volatile uintptr_t*>(address);
     return true;
   }
@@ -30,6 +34,8 @@ class Stack {
     return true;
   }
 
+  uintptr_t sp_;
+  uintptr_t own_end_ = 0;
   uintptr_t page_;
 };
 

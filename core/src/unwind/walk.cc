@@ -1,36 +1,164 @@
+#include "unwind/cfi.h"
+#include "unwind/modules.h"
+#include "unwind/rule_cache.h"
+#include "unwind/signal_return.h"
 #include "unwind/stack.h"
 #include "unwind/unwind.h"
 
 namespace granary::unwind {
 namespace {
 
-Stop StepByFramePointer(Stack& stack, Registers& at) {
-  uintptr_t caller = 0, pc = 0;
-  if (at.fp < at.sp || at.fp == 0) return Stop::kNoRule;
-  if (!stack.Read(at.fp, &caller) || !stack.Read(at.fp + sizeof(caller), &pc)) {
-    return Stop::kUnreadable;
-  }
-  if (pc == 0) return Stop::kOutermost;
-  at.pc = pc;
-  at.sp = at.fp + 2 * sizeof(caller);
-  at.fp = caller;
-  return Stop::kFull;
+constinit RuleCache rules;
+
+// Addresses may carry a signature above what user space uses (arm64, PAC).
+uintptr_t WithoutSignature(uintptr_t pc) {
+#if defined(__aarch64__)
+  register uintptr_t x30 __asm__("x30") = pc;
+  __asm__("hint #7" : "+r"(x30));  // xpaclri; older processors do nothing
+  return x30;
+#else
+  return pc;
+#endif
 }
+
+class Walker {
+ public:
+  explicit Walker(const Registers& start) : at_(start), stack_(start.sp) {}
+
+  bool Step() {
+    const Rule rule = RuleHere();
+    switch (rule.kind) {
+      case Rule::kStep:
+        return Apply(rule);
+      case Rule::kOutermost:
+        return End(Stop::kOutermost);
+      case Rule::kNotFollowed:
+        return End(Stop::kNoRule);
+      default:
+        return Guess();
+    }
+  }
+
+  // What stands for the caller in a list of return addresses.
+  uintptr_t Frame() const { return at_.pc + (exact_ ? 1 : 0); }
+  Stop stop() const { return stop_; }
+  bool guessed() const { return guessed_; }
+
+ private:
+  bool End(Stop stop) {
+    stop_ = stop;
+    return false;
+  }
+
+  // A call may be the last instruction of its function; what follows is another one.
+  uintptr_t Lookup() const { return at_.pc - (exact_ ? 0 : 1); }
+
+  Rule RuleHere() {
+    const uintptr_t pc = Lookup();
+    Rule rule;
+    if (InLastingModule(pc)) {
+      if (rules.Find(pc, &rule)) return rule;
+      Module module;
+      return FindModule(pc, &module) ? Keep(pc, Derive(module)) : rule;
+    }
+    Module module;
+    if (!FindModule(pc, &module)) return rule;
+    if (rules.Find(pc ^ module.identity, &rule)) return rule;
+    // Another thread may be unloading a module that no frame of ours is known to be in.
+    return guessed_ ? rule : Keep(pc ^ module.identity, Derive(module));
+  }
+
+  Rule Derive(const Module& module) const {
+    Rule rule;
+    if (module.stays && FindSignalReturn(module.tables, at_.pc, &rule)) return rule;
+    return FindRule(module.tables, Lookup());
+  }
+
+  static Rule Keep(uint64_t key, const Rule& rule) {
+    rules.Insert(key, rule);
+    return rule;
+  }
+
+  uintptr_t ValueOf(Base base, uintptr_t cfa) const {
+    switch (base) {
+      case Base::kSp:
+        return at_.sp;
+      case Base::kFp:
+        return at_.fp;
+      case Base::kExtra:
+        return at_.extra;
+      default:
+        return cfa;
+    }
+  }
+
+  bool Find(const Place& place, uintptr_t cfa, uintptr_t same, uintptr_t* value) {
+    *value = place.kind == Place::kSame ? same : 0;
+    if (place.kind != Place::kSaved) return true;
+    const auto offset = static_cast<uintptr_t>(intptr_t{place.offset});
+    return stack_.Read(ValueOf(place.base, cfa) + offset, value);
+  }
+
+  bool Apply(const Rule& rule) {
+    uintptr_t cfa = ValueOf(rule.base, 0) + static_cast<uintptr_t>(intptr_t{rule.inner});
+    if (rule.loaded) {
+      if (!stack_.Read(cfa, &cfa)) return End(Stop::kUnreadable);
+      cfa += static_cast<uintptr_t>(intptr_t{rule.outer});
+    }
+    // A signal may have its own stack. Only where nothing was called yet is there no frame at all.
+    const bool frameless = rule.pc.kind == Place::kSame && exact_;
+    if (!rule.signal && cfa < at_.sp + (frameless ? 0 : 1)) return End(Stop::kNoProgress);
+    Registers caller{.sp = cfa};
+    if (!Find(rule.pc, cfa, at_.extra, &caller.pc) || !Find(rule.fp, cfa, at_.fp, &caller.fp) ||
+        !Find(rule.extra, cfa, at_.extra, &caller.extra)) {
+      return End(Stop::kUnreadable);
+    }
+    return Enter(caller, rule.signal);
+  }
+
+  // By the frame pointer, where there are no tables. It must lie further out, and lead to code.
+  bool Guess() {
+    if (at_.fp == 0 && InLastingModule(Lookup())) return End(Stop::kOutermost);
+    Registers caller{.sp = at_.fp + 2 * sizeof(uintptr_t), .extra = at_.extra};
+    if (at_.fp < at_.sp || !stack_.Read(at_.fp, &caller.fp) ||
+        !stack_.Read(at_.fp + sizeof(uintptr_t), &caller.pc)) {
+      return End(Stop::kNoRule);
+    }
+    guessed_ = true;
+    return IsCode(WithoutSignature(caller.pc)) ? Enter(caller, false) : End(Stop::kNoRule);
+  }
+
+  static bool IsCode(uintptr_t pc) {
+    Module module;
+    if (pc == 0) return true;
+    return FindModule(pc, &module) ||
+           Linux::IsReadable(reinterpret_cast<const void*>(pc & ~uintptr_t{7}));
+  }
+
+  bool Enter(const Registers& caller, bool exact) {
+    at_ = caller;
+    at_.pc = WithoutSignature(at_.pc);
+    exact_ = exact;
+    return at_.pc != 0 || End(Stop::kOutermost);
+  }
+
+  Registers at_;
+  Stack stack_;
+  Stop stop_ = Stop::kFull;
+  bool exact_ = true;
+  bool guessed_ = false;
+};
 
 }  // namespace
 
 size_t Walk(const Registers& start, uintptr_t* frames, size_t max, Result* result) noexcept {
-  Stack stack(start.sp);
-  Registers at = start;
-  *result = {.stop = Stop::kFull, .guessed = true};
-  for (size_t count = 0; count < max; ++count) {
-    result->stop = StepByFramePointer(stack, at);
-    if (result->stop != Stop::kFull) return count;
-    frames[count] = at.pc;
-  }
-  return max;
+  Walker walker(start);
+  size_t count = 0;
+  while (count < max && walker.Step()) frames[count++] = walker.Frame();
+  *result = {.stop = walker.stop(), .guessed = walker.guessed()};
+  return count;
 }
 
-void Refresh() noexcept {}
+void Refresh() noexcept { RefreshModules(); }
 
 }  // namespace granary::unwind

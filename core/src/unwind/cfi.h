@@ -1,0 +1,18 @@
+// The rule that a module's call frame information (.eh_frame, found by .eh_frame_hdr) gives for one
+// place in its code. Whatever the tables hold, it ends, and reads nothing beyond them.
+#pragma once
+
+#include <cstdint>
+
+#include "unwind/rule.h"
+
+namespace granary::unwind {
+
+struct Tables {
+  uintptr_t begin = 0, end = 0;  // of the module in memory
+  uintptr_t header = 0;          // of its .eh_frame_hdr
+};
+
+Rule FindRule(const Tables& tables, uintptr_t pc) noexcept;
+
+}  // namespace granary::unwind

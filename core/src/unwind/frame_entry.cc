@@ -1,0 +1,149 @@
+#include "unwind/frame_entry.h"
+
+namespace granary::unwind {
+namespace {
+
+constexpr uint8_t kOmitted = 0xff;
+
+// A row of the header's table, both relative to the header.
+struct Row {
+  int32_t code;
+  int32_t entry;
+};
+
+struct Index {
+  uintptr_t rows = 0;
+  uint64_t count = 0;
+};
+
+bool ReadIndex(TableMemory& memory, const Tables& tables, Index* index) {
+  // What every linker here writes: signed 4 bytes relative to the header, sorted.
+  constexpr uint8_t kVersion = 1, kTableEncoding = 0x3b;
+  Cursor header(memory, tables.header, tables.end);
+  const uint8_t version = header.Byte();
+  const uint8_t frame_encoding = header.Byte();
+  const uint8_t count_encoding = header.Byte();
+  const uint8_t table_encoding = header.Byte();
+  if (version != kVersion || count_encoding == kOmitted || table_encoding != kTableEncoding) {
+    return false;
+  }
+  header.Address(frame_encoding);
+  index->count = header.Address(count_encoding);
+  index->rows = header.at();
+  return !header.failed() && index->count > 0 &&
+         index->count <= (tables.end - index->rows) / sizeof(Row);
+}
+
+// The last row whose code begins at or before `pc`.
+bool FindRow(TableMemory& memory, const Tables& tables, uintptr_t pc, Row* row) {
+  Index index;
+  if (!ReadIndex(memory, tables, &index)) return false;
+  const auto wanted = static_cast<int64_t>(pc - tables.header);
+  uint64_t low = 0, high = index.count;  // rows before `low` begin at or before `pc`
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    Row seen;
+    if (!memory.Get(index.rows + middle * sizeof(Row), &seen)) return false;
+    if (seen.code <= wanted) {
+      *row = seen;
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low > 0;
+}
+
+// The head of an entry: where what it says begins and ends, and its link to the common part.
+bool ReadLength(TableMemory& memory, uintptr_t at, uintptr_t limit, Cursor* body) {
+  constexpr uint32_t kLong = 0xffffffff;
+  uint32_t length = 0;
+  if (!memory.Get(at, &length) || length == 0) return false;
+  uintptr_t first = at + sizeof length;
+  uint64_t bytes = length;
+  if (length == kLong) {
+    if (!memory.Get(first, &bytes)) return false;
+    first += sizeof bytes;
+  }
+  if (first > limit || bytes > limit - first) return false;
+  *body = Cursor(memory, first, first + bytes);
+  return true;
+}
+
+// What the letters of the augmentation announce, beginning after its length.
+void ReadAugmentation(const char* letters, Cursor& body, FrameEntry* entry) {
+  for (const char* letter = letters; *letter != '\0'; ++letter) {
+    switch (*letter) {
+      case 'R':
+        entry->encoding = body.Byte();
+        break;
+      case 'P':
+        body.Address(body.Byte());
+        break;
+      case 'L':
+        body.Byte();
+        break;
+      case 'S':
+        entry->signal = true;
+        break;
+      case 'B':  // arm64: return addresses are signed with the other key
+      case 'G':  // arm64: the frame's memory is tagged
+        break;
+      default:
+        return;  // its length is known, so what follows can be skipped
+    }
+  }
+}
+
+bool ReadCommon(TableMemory& memory, const Tables& tables, uintptr_t at, FrameEntry* entry) {
+  Cursor body(memory, 0, 0);
+  if (!ReadLength(memory, at, tables.end, &body)) return false;
+  entry->common_end = body.at() + body.left();
+  const auto id = body.Fixed<uint32_t>();
+  const uint8_t version = body.Byte();
+  if (id != 0 || (version != 1 && version != 3 && version != 4)) return false;
+  char letters[8] = {};
+  for (char& letter : letters) {
+    letter = static_cast<char>(body.Byte());
+    if (letter == '\0') break;
+  }
+  if (letters[sizeof letters - 1] != '\0') return false;
+  if (version == 4) body.Skip(2);  // sizes of addresses and segments
+  entry->code_unit = body.Unsigned();
+  entry->data_unit = body.Signed();
+  entry->return_register = version == 1 ? body.Byte() : body.Unsigned();
+  entry->augmented = letters[0] == 'z';
+  if (!entry->augmented && letters[0] != '\0') return false;
+  entry->common_program = body.at();
+  if (entry->augmented) {
+    const uint64_t bytes = body.Unsigned();
+    entry->common_program = body.at() + bytes;
+    if (bytes > body.left()) return false;
+    ReadAugmentation(letters + 1, body, entry);
+  }
+  return !body.failed();
+}
+
+}  // namespace
+
+bool FindEntry(TableMemory& memory, const Tables& tables, uintptr_t pc,
+               FrameEntry* entry) noexcept {
+  Row row;
+  if (!FindRow(memory, tables, pc, &row)) return false;
+  const uintptr_t at = tables.header + static_cast<uintptr_t>(intptr_t{row.entry});
+  Cursor body(memory, 0, 0);
+  if (!ReadLength(memory, at, tables.end, &body)) return false;
+  entry->program_end = body.at() + body.left();
+  const uintptr_t link = body.at();
+  const auto distance = body.Fixed<uint32_t>();
+  if (body.failed() || distance == 0) return false;
+  if (!ReadCommon(memory, tables, link - distance, entry)) return false;
+  entry->begin = body.Address(entry->encoding);
+  const uint64_t bytes = body.Length(entry->encoding);
+  entry->end = entry->begin + bytes;
+  if (entry->augmented) body.Skip(body.Unsigned());
+  entry->program = body.at();
+  return !body.failed() && pc >= entry->begin && pc < entry->end;
+}
+
+}  // namespace granary::unwind

@@ -1,0 +1,27 @@
+// The entries of .eh_frame: which one describes a place in the code, and what it says about it.
+#pragma once
+
+#include <cstdint>
+
+#include "unwind/cfi.h"
+#include "unwind/cursor.h"
+
+namespace granary::unwind {
+
+// A frame description entry together with the common part that it names.
+struct FrameEntry {
+  uint64_t begin = 0, end = 0;  // the code
+  uint64_t code_unit = 1;
+  int64_t data_unit = 1;
+  uint64_t return_register = 0;
+  uint8_t encoding = 0;
+  bool augmented = false;
+  bool signal = false;
+  uintptr_t common_program = 0, common_end = 0;
+  uintptr_t program = 0, program_end = 0;
+};
+
+// False if no entry describes `pc`.
+bool FindEntry(TableMemory& memory, const Tables& tables, uintptr_t pc, FrameEntry* entry) noexcept;
+
+}  // namespace granary::unwind

@@ -1,0 +1,70 @@
+// Rules found before, for any number of threads and signal handlers at once, without a lock: an
+// entry torn between two writers does not agree with its own check, and is a miss.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+#include "unwind/rule.h"
+
+namespace granary::unwind {
+
+class RuleCache {
+ public:
+  // `key` stands for the place and for what was loaded there; not 0.
+  bool Find(uint64_t key, Rule* rule) const noexcept {
+    for (const Entry& entry : bucket_[BucketOf(key)].entry) {
+      Words words;
+      uint64_t check = entry.check.load(std::memory_order_relaxed);
+      for (size_t i = 0; i < kWords; ++i) {
+        words.word[i] = entry.word[i].load(std::memory_order_relaxed);
+        check ^= words.word[i];
+      }
+      if (check != key) continue;
+      *rule = std::bit_cast<Rule>(words);
+      return true;
+    }
+    return false;
+  }
+
+  // In place of the other of the two whose turn it is.
+  void Insert(uint64_t key, const Rule& rule) noexcept {
+    Bucket& bucket = bucket_[BucketOf(key)];
+    Entry& entry = bucket.entry[turn_.fetch_add(1, std::memory_order_relaxed) % kWays];
+    const Words words = std::bit_cast<Words>(rule);
+    uint64_t check = key;
+    for (size_t i = 0; i < kWords; ++i) {
+      entry.word[i].store(words.word[i], std::memory_order_relaxed);
+      check ^= words.word[i];
+    }
+    entry.check.store(check, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr size_t kWords = sizeof(Rule) / sizeof(uint64_t);
+  static constexpr size_t kWays = 2;
+  static constexpr size_t kBuckets = 2048;
+
+  struct Words {
+    uint64_t word[kWords];
+  };
+  struct Entry {
+    std::atomic<uint64_t> check{0};
+    std::atomic<uint64_t> word[kWords]{};
+  };
+  struct alignas(kCacheLine) Bucket {
+    Entry entry[kWays];
+  };
+
+  static size_t BucketOf(uint64_t key) noexcept {
+    return key * 0x9e3779b97f4a7c15u >> (64 - std::countr_zero(kBuckets));
+  }
+
+  std::atomic<uint32_t> turn_{0};
+  Bucket bucket_[kBuckets];
+};
+
+}  // namespace granary::unwind
