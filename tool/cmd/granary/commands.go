@@ -10,6 +10,7 @@ import (
 
 	"granary/tool/internal/bench/archive"
 	"granary/tool/internal/bench/micro"
+	"granary/tool/internal/bench/readme"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/bench/suite"
 	"granary/tool/internal/cli"
@@ -70,7 +71,7 @@ func commands() []cli.Command {
 	rows = append(rows,
 		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
 	)
-	for _, row := range slices.Concat([]cli.Command{suite.Command}, archive.Commands, peers.Commands) {
+	for _, row := range slices.Concat([]cli.Command{suite.Command, readme.Command}, archive.Commands, peers.Commands) {
 		row.Group = groupBench
 		rows = append(rows, row)
 	}

@@ -91,11 +91,29 @@ func resultFiles(dir string) ([]string, error) {
 	return paths, nil
 }
 
+// ReadAll reads the results of every scenario in a folder: those in folders of their own, or, where there are
+// none, those in files of any name.
+func ReadAll(dir string) ([]*bench.Results, error) {
+	all, err := readAll(dir)
+	if err != nil || len(all) > 0 {
+		return all, err
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("look for results in %s: %w", dir, err)
+	}
+	return readEach(paths)
+}
+
 func readAll(dir string) ([]*bench.Results, error) {
 	paths, err := resultFiles(dir)
 	if err != nil {
 		return nil, err
 	}
+	return readEach(paths)
+}
+
+func readEach(paths []string) ([]*bench.Results, error) {
 	var out []*bench.Results
 	for _, path := range paths {
 		r, err := Read(path)

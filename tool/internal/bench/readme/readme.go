@@ -1,0 +1,164 @@
+// Package readme draws the table and the plot of a README from a folder of results, so that what it
+// shows is what was measured: which rows and columns is data, the file bench/suites/readme.toml.
+package readme
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/archive"
+
+	"github.com/BurntSushi/toml"
+)
+
+// A Layout is what the README shows.
+type Layout struct {
+	Columns []Column `toml:"column"`
+	Rows    []Row    `toml:"row"`
+}
+
+// A Column is an allocator; the first of its names that was measured counts.
+type Column struct {
+	Title string   `toml:"title"`
+	From  []string `toml:"from"`
+}
+
+// A Row is a metric of the first phase that matches, or with Mean the geometric mean of a metric over all
+// programs.
+type Row struct {
+	Title    string  `toml:"title"`
+	Scenario string  `toml:"scenario"`
+	Phase    string  `toml:"phase"` // a regular expression
+	Metric   string  `toml:"metric"`
+	Mean     bool    `toml:"mean"`
+	Least    float64 `toml:"least"` // of the mean: only programs whose best value is as large
+
+	phase *regexp.Regexp
+}
+
+// ReadLayout reads and checks a layout file.
+func ReadLayout(path string) (Layout, error) {
+	var l Layout
+	meta, err := toml.DecodeFile(path, &l)
+	if err != nil {
+		return l, fmt.Errorf("read the layout: %w", err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return l, fmt.Errorf("%s: there is no setting %q; correct its name", path, unknown[0].String())
+	}
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		if r.Title == "" || r.Scenario == "" || r.Metric == "" || r.Mean == (r.Phase != "") {
+			return l, fmt.Errorf("%s: row %d needs title, scenario, metric, and either phase or mean", path, i+1)
+		}
+		if r.phase, err = regexp.Compile(r.Phase); err != nil {
+			return l, fmt.Errorf("%s: row %q: %w", path, r.Title, err)
+		}
+	}
+	if len(l.Columns) == 0 || len(l.Rows) == 0 {
+		return l, fmt.Errorf("%s: it needs a [[column]] and a [[row]]", path)
+	}
+	return l, nil
+}
+
+// contender is the column's allocator in some results; empty where it was not measured.
+func (c Column) contender(r *bench.Results) string {
+	for _, name := range c.From {
+		for _, known := range r.Contenders {
+			if known.Name == name {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// The block of a README that is drawn lies between these lines; the first names the folder of the results.
+var block = regexp.MustCompile(`(?s)<!-- measured: begin(?: ([^\s]+))? -->\n.*?<!-- measured: end -->`)
+
+var errNoBlock = errors.New("there is no block between `<!-- measured: begin FOLDER -->` and `<!-- measured: end -->` in it")
+
+// A Drawing is what a README shall hold.
+type Drawing struct {
+	Text  []byte // the whole README
+	Image []byte // SVG
+}
+
+// image is where the plot lies, seen from the README.
+const image = "docs/images/measured.svg"
+
+// Draw draws the block of the README at path. dir is the folder of the results, seen from the README's;
+// empty is the one that the README names.
+func Draw(path, dir string, layout Layout) (Drawing, error) {
+	var d Drawing
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return d, fmt.Errorf("read the README: %w", err)
+	}
+	found := block.FindSubmatchIndex(text)
+	if found == nil {
+		return d, fmt.Errorf("%s: %w", path, errNoBlock)
+	}
+	if dir == "" && found[2] >= 0 {
+		dir = string(text[found[2]:found[3]])
+	}
+	if dir == "" {
+		return d, fmt.Errorf("%s names no folder of results; give one: granary bench readme FOLDER", path)
+	}
+	dir = filepath.ToSlash(filepath.Clean(dir))
+	results, err := archive.ReadAll(filepath.Join(filepath.Dir(path), dir))
+	if err != nil {
+		return d, err
+	}
+	if len(results) == 0 {
+		return d, fmt.Errorf("%s holds no results; name the folder that was given to `granary bench all --out`", dir)
+	}
+	suite, err := archive.ReadSuite(filepath.Join(filepath.Dir(path), dir))
+	if err != nil {
+		return d, err
+	}
+	if d.Image, err = plot(results, layout); err != nil {
+		return d, err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!-- measured: begin %s -->\n\n", dir)
+	layout.table(&b, results)
+	facts(&b, dir, suite, results)
+	b.WriteString("<!-- measured: end -->")
+	d.Text = slices.Concat(text[:found[0]], []byte(b.String()), text[found[1]:])
+	return d, nil
+}
+
+// Differing are the files that are not as drawn; the README comes first.
+func (d Drawing) Differing(path string) []string {
+	var out []string
+	for file, want := range map[string][]byte{path: d.Text, filepath.Join(filepath.Dir(path), image): d.Image} {
+		if have, err := os.ReadFile(file); err != nil || string(have) != string(want) {
+			out = append(out, file)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Write writes the README and its picture.
+func (d Drawing) Write(path string) error {
+	picture := filepath.Join(filepath.Dir(path), image)
+	err := os.MkdirAll(filepath.Dir(picture), 0o755)
+	if err == nil {
+		err = os.WriteFile(picture, d.Image, 0o644)
+	}
+	if err == nil {
+		err = os.WriteFile(path, d.Text, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write the README: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package readme
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/advice"
+	"granary/tool/internal/bench/archive"
+	"granary/tool/internal/bench/figures"
+	"granary/tool/internal/bench/report"
+	"granary/tool/internal/bench/stat"
+)
+
+// table writes the rows that the results have.
+func (l Layout) table(b *strings.Builder, results []*bench.Results) {
+	titles, rule := "| |", "|---|"
+	for _, c := range l.Columns {
+		titles, rule = titles+" "+c.Title+" |", rule+"--:|"
+	}
+	fmt.Fprintf(b, "%s\n%s\n", titles, rule)
+	lines := make([][]report.Line, len(results))
+	for i, r := range results {
+		lines[i] = report.Compare(r, report.BestOfAll)
+	}
+	for _, row := range l.Rows {
+		b.WriteString(l.row(row, results, lines))
+	}
+	b.WriteString("\n")
+}
+
+// row is a row from the first results that have it, a mean from those with the most programs; empty where none has.
+func (l Layout) row(row Row, results []*bench.Results, lines [][]report.Line) string {
+	text, most := "", 0
+	for i, r := range results {
+		if r.Scenario != row.Scenario {
+			continue
+		}
+		if row.Mean {
+			if line, programs := l.mean(row, r, lines[i]); programs > most {
+				text, most = line, programs
+			}
+			continue
+		}
+		for _, line := range lines[i] {
+			if line.Row.Metric == row.Metric && row.phase.MatchString(line.Row.Phase) && text == "" {
+				text = l.measured(row, r, line)
+			}
+		}
+	}
+	return text
+}
+
+// enough rounds to tell the best from the rest; fewer leave an interval that hardly any difference leaves.
+const enough = 3
+
+// measured shows the medians of a row. Bold is the best, and with enough rounds those that are not shown to be worse.
+func (l Layout) measured(row Row, r *bench.Results, line report.Line) string {
+	cells := make([]string, len(l.Columns))
+	best, some := -1, 0
+	place := func(i int) int {
+		name := l.Columns[i].contender(r)
+		return slices.IndexFunc(r.Contenders, func(c allocator) bool { return c.Name == name })
+	}
+	for i := range l.Columns {
+		at := place(i)
+		if cells[i] = "-"; at < 0 || line.Cells[at].Rounds == 0 {
+			continue
+		}
+		cells[i] = report.Number(line.Cells[at].Median, line.Row.Unit)
+		some++
+		if best < 0 || line.Cells[at].Cost < line.Cells[place(best)].Cost {
+			best = i
+		}
+	}
+	if some < 2 {
+		return ""
+	}
+	var leading []int
+	for i := range l.Columns {
+		if cells[i] == cells[best] || cells[i] != "-" && r.Rounds >= enough && !worse(r, line.Row, l.Columns[i].contender(r), l.Columns[best].contender(r)) {
+			leading = append(leading, i)
+		}
+	}
+	title := row.Title
+	if unit := report.Unit(line.Row.Unit); unit != "" && unit != "count" && unit != "ratio" && !strings.HasSuffix(title, unit) {
+		title += ", " + unit
+	}
+	if line.Row.Better == bench.Higher {
+		title += " (higher is better)"
+	}
+	if len(leading) == some {
+		return joined(title+"; no difference shown", cells)
+	}
+	return joined(title, bold(cells, leading))
+}
+
+// worse is true where the rounds show a contender to be worse than the best.
+func worse(r *bench.Results, row bench.Row, contender, best string) bool {
+	var a, b []float64
+	own, theirs := r.Values(contender, row.Key()), r.Values(best, row.Key())
+	for round := range r.Rounds {
+		x, ok1 := own[round]
+		y, ok2 := theirs[round]
+		if ok1 && ok2 {
+			a, b = append(a, x), append(b, y)
+		}
+	}
+	return stat.Compare(a, b).Differs()
+}
+
+// mean shows the geometric means over all programs.
+func (l Layout) mean(row Row, r *bench.Results, lines []report.Line) (text string, programs int) {
+	means, programs := report.GeoMeans(lines, row.Metric, func(best float64) bool { return best >= row.Least })
+	if programs < 2 {
+		return "", 0
+	}
+	cells := make([]string, len(l.Columns))
+	least := math.Inf(1)
+	for i, c := range l.Columns {
+		at := slices.IndexFunc(r.Contenders, func(o allocator) bool { return o.Name == c.contender(r) })
+		if cells[i] = "-"; at < 0 {
+			continue
+		}
+		cells[i] = fmt.Sprintf("%.2f", means[at])
+		least = min(least, means[at])
+	}
+	var leading []int
+	for i, cell := range cells {
+		if cell == fmt.Sprintf("%.2f", least) {
+			leading = append(leading, i)
+		}
+	}
+	title := strings.NewReplacer("$PROGRAMS", fmt.Sprint(programs), "$ALLOCATORS", fmt.Sprint(len(r.Contenders))).Replace(row.Title)
+	return joined(title, bold(cells, leading)), programs
+}
+
+func bold(cells []string, which []int) []string {
+	out := slices.Clone(cells)
+	for _, i := range which {
+		out[i] = "**" + out[i] + "**"
+	}
+	return out
+}
+
+func joined(title string, cells []string) string {
+	return "| " + title + " | " + strings.Join(cells, " | ") + " |\n"
+}
+
+// facts says where the figures come from, and how much is lost where.
+func facts(b *strings.Builder, dir string, suite archive.Suite, results []*bench.Results) {
+	fewest, most := results[0].Rounds, results[0].Rounds
+	lost, compared := 0, 0
+	for _, r := range results {
+		fewest, most = min(fewest, r.Rounds), max(most, r.Rounds)
+		shown, _ := report.Losing(r)
+		lost += len(shown)
+		for _, row := range r.Rows {
+			if row.Better != bench.Neutral && len(r.Values("granary", row.Key())) > 0 {
+				compared++
+			}
+		}
+	}
+	rounds := fmt.Sprintf("%d to %d rounds", fewest, most)
+	switch {
+	case most == 1:
+		rounds = "one round, which shows no difference yet"
+	case fewest == most:
+		rounds = fmt.Sprintf("%d rounds", most)
+	}
+	size := ""
+	if suite.Size != "" {
+		size = map[string]string{"quick": "short sizes, "}[suite.Size]
+	}
+	m := results[0].Machine
+	fmt.Fprintf(b, "Medians, lower is better unless the row says otherwise; **bold** is the best, and with three rounds and more what is not shown to be worse. %s, %d CPUs, "+
+		"Linux %s, %s, %s; %s%s. Allocators: %s.\n\n", m.CPU, m.CPUs, m.Kernel, m.System, results[0].Started.UTC().Format("2 January 2006"), size, rounds, versions(results))
+	fmt.Fprintf(b, "![How many times worse other allocators are than Granary, by scenario and goal](%s)\n\n", image)
+	fmt.Fprintf(b, "In %d of %d rows a peer is shown to be better than Granary. [The results](%s/README.md) begin with them.\n\n", lost, compared, dir)
+}
+
+// versions are the allocators of the first results that have the most of them.
+func versions(results []*bench.Results) string {
+	widest := results[0]
+	for _, r := range results {
+		if len(r.Contenders) > len(widest.Contenders) {
+			widest = r
+		}
+	}
+	var out []string
+	for _, c := range widest.Contenders {
+		out = append(out, strings.TrimSpace(c.Name+" "+c.Version))
+	}
+	return strings.Join(out, ", ")
+}
+
+// plot is how the columns stand to Granary, by scenario and goal.
+func plot(results []*bench.Results, l Layout) ([]byte, error) {
+	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, Granary is 1", XLabel: "times worse than Granary (98 % interval over the rounds)", LogX: true}
+	lines := make([]figures.Line, len(l.Columns))
+	for i, c := range l.Columns {
+		lines[i].Name = c.Title
+	}
+	for _, goal := range advice.Goals {
+		for _, r := range results {
+			some := false
+			for i, c := range l.Columns {
+				name := c.contender(r)
+				if name == "" || name == ours {
+					continue
+				}
+				effect, ok := advice.Effect(r, goal, name, ours)
+				if !ok {
+					continue
+				}
+				p := figures.Point{X: effect.Ratio, Y: float64(len(f.Labels)), Low: effect.Interval.Low, High: effect.Interval.High}
+				if effect.Rounds < 2 {
+					p.Low, p.High = 0, 0
+				}
+				lines[i].Points = append(lines[i].Points, p)
+				some = true
+			}
+			if some {
+				f.Labels = append(f.Labels, r.Scenario+": "+goal.Word)
+			}
+		}
+	}
+	for _, line := range lines {
+		if len(line.Points) > 0 {
+			f.Lines = append(f.Lines, line)
+		}
+	}
+	if len(f.Lines) == 0 {
+		return nil, errNothingToDraw
+	}
+	var svg bytes.Buffer
+	err := f.SVG(&svg)
+	return svg.Bytes(), err
+}
