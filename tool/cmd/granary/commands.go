@@ -19,6 +19,7 @@ import (
 	"granary/tool/internal/doctor"
 	"granary/tool/internal/exporter"
 	"granary/tool/internal/heapmap"
+	"granary/tool/internal/leaks"
 	"granary/tool/internal/peers"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/profile"
@@ -55,6 +56,7 @@ func commands() []cli.Command {
 		in(groupLook, profile.Row),
 		in(groupLook, profile.View),
 		in(groupLook, profile.Diff),
+		in(groupLook, leaks.Row),
 		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),
 		in(groupLook, size.Row),

@@ -1,0 +1,193 @@
+package leaks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/profile"
+	"granary/tool/internal/subject"
+	"granary/tool/internal/symbol"
+	"granary/tool/internal/term"
+)
+
+// Row is the command `granary leaks`.
+var Row = cli.Command{
+	Name: "leaks", Usage: "PID [options] | [options] -- CMD [ARG...]", Takes: cli.PIDs,
+	Summary: "find what a running program allocates and never frees, or what a command leaves behind",
+	About: `A process is sampled and read again and again. Stacks that have more and more in use, and whose oldest
+allocations stay, are listed with the growth they show, the least that 99 % confidence leaves of it, and the
+share that is old. A cache that fills looks the same, and so does what lives longer than a good part of the watch:
+watch longer. A command is run under Granary, and what it had not freed when it ended is listed by stack.
+Whether a block could still be reached is not told: LeakSanitizer tells exactly that.`,
+	Examples: []cli.Example{
+		{Line: "leaks 812", Does: "two minutes, then the stacks that grow, the surest first"},
+		{Line: "leaks 812 --for 30m", Does: "what grows slowly"},
+		{Line: "leaks -- ./server --once", Does: "what is not freed when the program ends"},
+	},
+	Setup: setup,
+}
+
+type options struct {
+	length time.Duration
+	rate   string
+	limit  int
+	json   bool
+	lib    string
+}
+
+func setup(fs *pflag.FlagSet) cli.Action {
+	var o options
+	fs.DurationVar(&o.length, "for", 2*time.Minute, "watch for so `long`")
+	fs.StringVar(&o.rate, "rate", "32KiB", "mean `distance` between samples: less finds slower leaks sooner, and costs more")
+	fs.IntVar(&o.limit, "limit", 10, "list at most this `number` of stacks; 0: all")
+	fs.BoolVar(&o.json, "json", false, "print JSON; sizes are bytes")
+	fs.StringVar(&o.lib, "lib", "", "for a command, the `library` to preload (default: as granary run)")
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		rate, err := profile.Rate(o.rate)
+		switch {
+		case err != nil:
+			return err
+		case len(args) == 0:
+			return cli.Usagef("say the PID of a process, or -- and a command")
+		case fs.ArgsLenAtDash() == 0:
+			return o.command(ctx, env, rate, args)
+		case len(args) > 1:
+			return cli.Usagef("%q is one argument too many: give one PID, or -- before a command", args[1])
+		case o.length < 3*time.Second:
+			return cli.Usagef("--for must be 3s or more")
+		}
+		if _, err := cli.PID(args[0]); err != nil {
+			return err
+		}
+		return o.watch(ctx, env, rate, args[0])
+	}
+}
+
+// readings is how often a process is read in all.
+const readings = 24
+
+// A Report is what --json prints.
+type Report struct {
+	Title    string        `json:"title"`
+	Seconds  float64       `json:"seconds"`
+	Readings int           `json:"readings"`
+	Rate     uint64        `json:"rate_bytes"`
+	OldAge   float64       `json:"old_seconds"`
+	Stacks   []ReportStack `json:"stacks"`
+}
+
+// A ReportStack is a Suspect with names.
+type ReportStack struct {
+	PerMinute  float64  `json:"bytes_per_minute"`
+	AtLeast    float64  `json:"at_least_bytes_per_minute"`
+	Confidence float64  `json:"confidence"`
+	InUse      float64  `json:"in_use_bytes"`
+	Old        float64  `json:"old_bytes"`
+	Stack      []string `json:"stack"`
+}
+
+func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string) (err error) {
+	s, err := subject.Open(procfs.Live(), arg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	session, err := profile.Start(ctx, s, rate)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Stop()) }()
+	if _, terminal := term.Width(env.Stderr); terminal {
+		fmt.Fprintf(env.Stderr, "watching for %v; ctrl-c shows what there is\n", o.length)
+	}
+	var w Watch
+	begin := time.Now()
+	if err := w.Follow(ctx, session, o.length); err != nil {
+		return err
+	}
+	h, err := session.Read(false)
+	if err != nil {
+		return err
+	}
+	built := h.Build()
+	f := symbol.NewFinder(env.Getenv)
+	f.OfProcess(procfs.Live(), s.PID)
+	f.Symbolize(ctx, built.Profile)
+	r := Report{Title: s.Title, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate, OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
+	for _, x := range w.Suspects() {
+		r.Stacks = append(r.Stacks, ReportStack{x.PerMinute, x.AtLeast, x.Confidence, x.InUse, x.Old, profile.NamesOf(built.Stacks[x.Stack])})
+	}
+	if o.limit > 0 && len(r.Stacks) > o.limit {
+		r.Stacks = r.Stacks[:o.limit]
+	}
+	if o.json {
+		return present.JSON(env.Stdout, r)
+	}
+	r.write(env)
+	return nil
+}
+
+// Follow reads the process until `length` is over or ctx is done.
+func (w *Watch) Follow(ctx context.Context, session *profile.Session, length time.Duration) error {
+	ticker := time.NewTicker(length / readings)
+	defer ticker.Stop()
+	for range readings {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		s, err := session.Subject.Samples()
+		if err != nil {
+			return err
+		}
+		w.Add(s)
+	}
+	return nil
+}
+
+func (r Report) write(env cli.Env) {
+	out := env.Stdout
+	fmt.Fprintf(out, "%s: watched for %.0f s, read %d times, one sample in %s\n", r.Title, r.Seconds, r.Readings, present.Bytes(r.Rate))
+	if r.Readings < 6 {
+		fmt.Fprintln(out, "That was too short to judge growth: watch longer with --for.")
+		return
+	}
+	sure := 0
+	t := present.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"}}
+	for _, s := range r.Stacks {
+		least := "-"
+		if s.AtLeast > 0 {
+			sure++
+			least = present.Bytes(uint64(s.AtLeast))
+		}
+		t.Rows = append(t.Rows, []string{present.Bytes(uint64(s.PerMinute)), least, confidence(s.Confidence),
+			present.Bytes(uint64(s.InUse)), present.Percent(s.Old, s.InUse), profile.Chain(s.Stack, 8)})
+	}
+	switch {
+	case len(t.Rows) == 0:
+		fmt.Fprintln(out, "No stack grows.")
+		return
+	case sure == 0:
+		fmt.Fprintln(out, "No stack grows for sure; these may:")
+	default:
+		fmt.Fprintf(out, "%d of these stacks grow with 99 %% confidence (what still fills up, as a cache does, looks the same):\n", sure)
+	}
+	width, _ := term.Width(out)
+	t.Write(out, width)
+}
+
+// confidence never claims to be certain.
+func confidence(p float64) string {
+	if p > 0.999 {
+		return "> 99.9 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*p)
+}

@@ -1,0 +1,129 @@
+package leaks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	pprofile "github.com/google/pprof/profile"
+
+	"granary/tool/internal/cli"
+	"granary/tool/internal/preload"
+	"granary/tool/internal/present"
+	"granary/tool/internal/profile"
+	"granary/tool/internal/symbol"
+	"granary/tool/internal/term"
+)
+
+// command runs a program and lists what it had not freed when it ended. The program writes a profile at
+// its exit; its exit code becomes ours.
+func (o options) command(ctx context.Context, env cli.Env, rate uint64, args []string) error {
+	library, err := preload.FindLibrary(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	if err != nil {
+		return err
+	}
+	path, err := preload.Resolve(args[0], env.Getenv("PATH"))
+	if err == nil {
+		err = preload.Check(path, library, preload.CurrentCredentials(), env.Getenv("PATH"))
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "granary-leaks")
+	if err != nil {
+		return fmt.Errorf("keep the profiles: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	child := exec.Command(path, args[1:]...)
+	child.Args[0] = args[0]
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, env.Stdout, env.Stderr
+	child.Env = sampling(preload.Environ(env.Environ, library), env.Getenv("GRANARY_CONF"), filepath.Join(dir, "heap"), rate)
+	runErr := child.Run()
+	var exit *exec.ExitError
+	if runErr != nil && !errors.As(runErr, &exit) {
+		return fmt.Errorf("start %s: %w", path, runErr)
+	}
+	if err := o.leftBehind(ctx, env, dir, rate); err != nil {
+		return err
+	}
+	if exit != nil {
+		return &cli.ExitError{Code: max(exit.ExitCode(), 1)}
+	}
+	return nil
+}
+
+// sampling adds to an environment that a program samples from its start, and writes a profile at its
+// end. Distances between samples are powers of two in jemalloc's options.
+func sampling(environ []string, conf, prefix string, rate uint64) []string {
+	own := fmt.Sprintf("prof:true,prof_final:true,lg_prof_sample:%d,prof_prefix:%s", bits.Len64(rate)-1, prefix)
+	if conf != "" {
+		own = conf + "," + own
+	}
+	return append(environ, "GRANARY_CONF="+own)
+}
+
+// leftBehind reports each process that wrote a profile: the command, and what it started.
+func (o options) leftBehind(ctx context.Context, env cli.Env, dir string, rate uint64) error {
+	files, err := filepath.Glob(filepath.Join(dir, "heap.*"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("the program wrote no profile at its end: it was killed, left by _exit or exec, or the library is older than this command")
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		p, err := profile.Load(file)
+		if err != nil {
+			return err
+		}
+		symbol.NewFinder(env.Getenv).Symbolize(ctx, p)
+		if o.json {
+			if err := present.JSON(env.Stderr, left(p)); err != nil {
+				return err
+			}
+			continue
+		}
+		o.writeLeft(env.Stderr, p, rate)
+	}
+	return nil
+}
+
+// A Left is what one stack had in use at the end.
+type Left struct {
+	Bytes   int64    `json:"bytes"`
+	Objects int64    `json:"objects"`
+	Stack   []string `json:"stack"`
+}
+
+func left(p *pprofile.Profile) []Left {
+	bytes, objects := profile.Index(p, profile.InUseSpace), profile.Index(p, profile.InUseObjects)
+	out := []Left{}
+	for _, e := range profile.Entries(p, bytes) {
+		if e.Values[bytes] > 0 {
+			out = append(out, Left{e.Values[bytes], e.Values[objects], e.Stack})
+		}
+	}
+	return out
+}
+
+func (o options) writeLeft(w io.Writer, p *pprofile.Profile, rate uint64) {
+	bytes, objects := profile.Index(p, profile.InUseSpace), profile.Index(p, profile.InUseObjects)
+	var total int64
+	for _, s := range p.Sample {
+		total += s.Value[bytes]
+	}
+	name := "the program"
+	if len(p.Mapping) > 0 {
+		name = filepath.Base(p.Mapping[0].File)
+	}
+	fmt.Fprintf(w, "%s had not freed about %s when it ended (one sample in %s; whether it could still reach them, LeakSanitizer tells):\n", name, present.Bytes(uint64(total)), present.Bytes(rate))
+	width, _ := term.Width(w)
+	profile.WriteText(w, p, bytes, objects, o.limit, width)
+}
