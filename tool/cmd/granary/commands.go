@@ -22,6 +22,7 @@ import (
 	"granary/tool/internal/leaks"
 	"granary/tool/internal/peers"
 	"granary/tool/internal/preload"
+	"granary/tool/internal/profagent"
 	"granary/tool/internal/profile"
 	"granary/tool/internal/ps"
 	"granary/tool/internal/size"
@@ -56,6 +57,7 @@ func commands() []cli.Command {
 		in(groupLook, profile.Row),
 		in(groupLook, profile.View),
 		in(groupLook, profile.Diff),
+		in(groupLook, profagent.Row),
 		in(groupLook, leaks.Row),
 		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),

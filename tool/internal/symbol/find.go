@@ -25,6 +25,8 @@ type Finder struct {
 	// Servers are debuginfod servers; Cache is where what they sent is kept.
 	Servers []string
 	Cache   string
+	// FunctionsOnly leaves out lines and inlined functions, which cost time and memory.
+	FunctionsOnly bool
 	// Jitted are the functions that a compiler made while the program ran.
 	Jitted JITMap
 
@@ -67,7 +69,7 @@ func (f *Finder) load(ctx context.Context, m *profile.Mapping) *object {
 	if mapped == nil && debug == nil {
 		return nil
 	}
-	o := newObject(mapped, debug)
+	o := newObject(mapped, debug, f.FunctionsOnly)
 	if mapped == nil {
 		o.segments = codeSegment(debug, m)
 	}

@@ -25,7 +25,7 @@ type function struct {
 }
 
 // newObject reads a mapped file and the file of its debug symbols; either may be nil.
-func newObject(mapped, debug *elf.File) *object {
+func newObject(mapped, debug *elf.File, functionsOnly bool) *object {
 	o := &object{}
 	for _, p := range progs(mapped) {
 		if p.Type == elf.PT_LOAD {
@@ -39,7 +39,7 @@ func newObject(mapped, debug *elf.File) *object {
 		if len(o.functions) == 0 {
 			o.functions = functionsOf(f)
 		}
-		if o.lines == nil {
+		if o.lines == nil && !functionsOnly {
 			o.lines = newLines(f)
 		}
 	}
