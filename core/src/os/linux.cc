@@ -307,7 +307,8 @@ void Linux::RemoveFile(const char* path) noexcept { Call(SYS_unlinkat, AT_FDCWD,
 // let this one through, since no thread starts without it.
 bool Linux::IsReadable(const void* p) noexcept {
   constexpr long kNoSuchOperation = -1, kFault = -14;
-  return Call(SYS_rt_sigprocmask, kNoSuchOperation, Bits(p), 0, 8) != kFault;
+  // A null pointer would mean that there is no set.
+  return p != nullptr && Call(SYS_rt_sigprocmask, kNoSuchOperation, Bits(p), 0, 8) != kFault;
 }
 
 void Linux::Abort() noexcept { abort(); }

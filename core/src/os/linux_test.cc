@@ -110,5 +110,22 @@ TEST(LinuxFiles, AreReplacedWholeAndRemoved) {
   EXPECT_FALSE(Linux::ReplaceFile("/no/such/folder/a", "/no/such/folder/b", pieces, 1));
 }
 
+TEST(LinuxMemory, IsReadableOrNot) {
+  char* const pages =
+      static_cast<char*>(mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+  errno = 4711;
+  EXPECT_TRUE(Linux::IsReadable(pages));
+  EXPECT_TRUE(Linux::IsReadable(pages + 4088));
+  EXPECT_FALSE(Linux::IsReadable(pages + 4096));
+  for (const uintptr_t nowhere : {uintptr_t{0}, uintptr_t{8}, uintptr_t{1} << 56, ~uintptr_t{7}}) {
+    EXPECT_FALSE(Linux::IsReadable(reinterpret_cast<const void*>(nowhere))) << nowhere;
+  }
+  EXPECT_EQ(errno, 4711);
+  EXPECT_EQ(munmap(pages, 8192), 0);
+  EXPECT_FALSE(Linux::IsReadable(pages));
+}
+
 }  // namespace
 }  // namespace granary

@@ -64,7 +64,7 @@ Known Learn(uintptr_t sp, Known known) {
 
 }  // namespace
 
-Stack::Stack(uintptr_t sp) noexcept : sp_(sp), page_(sp / kMinOsPage) {
+Stack::Stack(uintptr_t sp) noexcept : sp_(sp), page_(kNoPage) {
   Known known = Known::From(known_word);
   if (!known.Holds(sp) && failures < kMostFailures) {
     known = Learn(sp, known);

@@ -34,6 +34,8 @@ class Stack {
     return true;
   }
 
+  static constexpr uintptr_t kNoPage = ~uintptr_t{0};
+
   uintptr_t sp_;
   uintptr_t own_end_ = 0;
   uintptr_t page_;

@@ -37,7 +37,7 @@ class TableMemory {
 
  private:
   uintptr_t begin_, end_;
-  uintptr_t page_ = 0;
+  uintptr_t page_ = ~uintptr_t{0};
 };
 
 }  // namespace granary::unwind

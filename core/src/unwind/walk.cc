@@ -71,7 +71,13 @@ class Walker {
   Rule Derive(const Module& module) const {
     Rule rule;
     if (module.stays && FindSignalReturn(module.tables, at_.pc, &rule)) return rule;
-    return FindRule(module.tables, Lookup());
+    rule = FindRule(module.tables, Lookup());
+    // A function to return to that was not called was put there by hand: where coroutines end.
+    if (rule.kind == Rule::kNone && !exact_ &&
+        FindRule(module.tables, at_.pc).kind != Rule::kNone) {
+      rule.kind = Rule::kOutermost;
+    }
+    return rule;
   }
 
   static Rule Keep(uint64_t key, const Rule& rule) {
@@ -116,11 +122,14 @@ class Walker {
     return Enter(caller, rule.signal);
   }
 
+  // No frame of compiled code is larger; another stack is further away.
+  static constexpr uintptr_t kMostGuessed = uintptr_t{1} << 20;
+
   // By the frame pointer, where there are no tables. It must lie further out, and lead to code.
   bool Guess() {
     if (at_.fp == 0 && InLastingModule(Lookup())) return End(Stop::kOutermost);
     Registers caller{.sp = at_.fp + 2 * sizeof(uintptr_t), .extra = at_.extra};
-    if (at_.fp < at_.sp || !stack_.Read(at_.fp, &caller.fp) ||
+    if (at_.fp < at_.sp || at_.fp - at_.sp > kMostGuessed || !stack_.Read(at_.fp, &caller.fp) ||
         !stack_.Read(at_.fp + sizeof(uintptr_t), &caller.pc)) {
       return End(Stop::kNoRule);
     }

@@ -1,0 +1,20 @@
+// Stacks of every shape, compiled in several ways (core/test/unwind.cmake): the walker of the heap
+// profiles must see what the compiler's own unwinder sees.
+#include "../check.h"
+#include "compare.h"
+#include "shapes.h"
+
+int main() {
+  granary::unwind::Refresh();
+  const Shape shapes[] = {
+      {"calls", TestCalls},          {"exceptions", TestExceptions}, {"signals", TestSignals},
+      {"every step", TestEveryStep}, {"stacks", TestStacks},         {"threads", TestThreads},
+      {"no tables", TestNoTables},   {"damage", TestDamage},
+  };
+  for (const Shape& shape : shapes) {
+    const unsigned before = g_comparisons;
+    shape.run();
+    printf("%s: %u stacks compared\n", shape.name, g_comparisons - before);
+    fflush(stdout);
+  }
+}
