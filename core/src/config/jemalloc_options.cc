@@ -59,6 +59,7 @@ bool Parse(const JemallocOption& row, Piece text, int64_t* value) {
     case OptionType::kUnsigned:
     case OptionType::kSize:
     case OptionType::kU64:
+      if (FindWord(row.words, text, value)) return true;
       return ParseNumber(text, value) && *value >= 0;
     case OptionType::kSsize:
       return ParseNumber(text, value) && *value >= -1;
@@ -83,7 +84,9 @@ void SetTarget(Options& o, size_t row, int64_t value, Source from) {
 }
 
 void ReportWrong(Source from, const JemallocOption& row, Piece value) {
-  if (row.target != kNoTarget) return ReportValue(from, row.target, value);
+  const bool alike = row.target != kNoTarget &&
+                     Piece{row.name, __builtin_strlen(row.name)}.Is(kOptions[row.target].name);
+  if (alike) return ReportValue(from, row.target, value);
   char buffer[320];
   Writer w(buffer, sizeof buffer);
   w.Text("granary: ").Text(NameOf(from)).Text(": option ").Text(row.name).Text(" cannot be '");
@@ -146,8 +149,10 @@ bool ApplyConf(Options& o, Piece text, Source from) noexcept {
 
 int64_t ValueOf(const Options& o, size_t row) noexcept {
   const JemallocOption& info = kJemallocOptions[row];
-  if (info.target != kNoTarget) return o.Get(info.target);
-  return info.default_value + accepted[row];
+  if (info.target == kNoTarget) return info.default_value + accepted[row];
+  const int64_t value = o.Get(info.target);
+  const bool named = info.type != OptionType::kChoice && info.words[0] != 0;
+  return named && value == 0 ? info.default_value : value;
 }
 
 const char* TextOf(const Options& o, size_t row) noexcept {

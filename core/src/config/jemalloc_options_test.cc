@@ -46,6 +46,23 @@ TEST_F(JemallocOptionsTest, EffectiveRowsSetOurs) {
   EXPECT_EQ(Warnings(), "");
 }
 
+TEST_F(JemallocOptionsTest, RowsOfAnotherSenseSetWhatComesNearest) {
+  EXPECT_EQ(Value("narenas"), 1);
+  EXPECT_TRUE(Apply("narenas:8,retain:false,oversize_threshold:8388608,metadata_thp:auto"));
+  EXPECT_TRUE(Apply("experimental_infallible_new:true"));
+  EXPECT_EQ(options_.cache_count, 8);
+  EXPECT_EQ(Value("narenas"), 8);
+  EXPECT_FALSE(options_.retain);
+  EXPECT_EQ(options_.oversize_threshold, 8388608);
+  EXPECT_EQ(options_.metadata_thp, 1);
+  EXPECT_EQ(Text("metadata_thp"), "auto");
+  EXPECT_TRUE(options_.infallible_new);
+  EXPECT_TRUE(Apply("narenas:default"));
+  EXPECT_EQ(options_.cache_count, 0);
+  EXPECT_EQ(Value("narenas"), 1);
+  EXPECT_EQ(Warnings(), "");
+}
+
 TEST_F(JemallocOptionsTest, LogarithmsAreOfBytes) {
   EXPECT_TRUE(Apply("lg_tcache_max:16"));
   EXPECT_EQ(options_.cache_max, 65536);
@@ -56,9 +73,8 @@ TEST_F(JemallocOptionsTest, LogarithmsAreOfBytes) {
 
 TEST_F(JemallocOptionsTest, AcceptedRowsAreReported) {
   EXPECT_EQ(Text("percpu_arena"), "disabled");
-  EXPECT_TRUE(Apply("percpu_arena:percpu,oversize_threshold:0,narenas:8,stats_print_opts:Jm"));
+  EXPECT_TRUE(Apply("percpu_arena:percpu,stats_print_opts:Jm"));
   EXPECT_EQ(Text("percpu_arena"), "percpu");
-  EXPECT_EQ(Value("narenas"), 8);
   EXPECT_EQ(Text("stats_print_opts"), "Jm");
   EXPECT_EQ(Text("dss"), "disabled");
   EXPECT_EQ(Text("prof_prefix"), "jeprof");

@@ -25,10 +25,23 @@ SizeClass LargestCached() {
   return c;
 }
 
+bool IsOversize(size_t bytes) {
+  return options.oversize_threshold > 0 && bytes >= static_cast<size_t>(options.oversize_threshold);
+}
+
+// What one cache may hold, so that all of them hold no more than they should.
+size_t CacheBudget() {
+  const auto bytes = static_cast<size_t>(options.cache_bytes);
+  const auto count = static_cast<size_t>(options.cache_count);
+  const size_t cpus = count == 0 ? 0 : Linux::CpuCount();
+  return count < cpus ? bytes / cpus * count : bytes;
+}
+
 }  // namespace
 
 void Heap::ApplyOptions() noexcept {
-  front_.SetBudget(static_cast<size_t>(options.cache_bytes));
+  front_.SetBudget(CacheBudget());
+  metadata_.SetHuge(static_cast<Metadata<Linux>::Huge>(options.metadata_thp));
   pages_.SetHuge(static_cast<PageHeap<Linux>::Huge>(options.huge_pages));
   // A process that starts does not pay for files that it may never need.
   const bool ready = ready_.load(std::memory_order_relaxed);
@@ -144,7 +157,7 @@ void Heap::Free(void* p) noexcept {
   }
   const size_t large = pages_.LargeSize(p);
   if (large == 0) return FreeOfArena(p);
-  pages_.FreeLarge(p);
+  pages_.FreeLarge(p, IsOversize(large));
   upkeep_.AfterLargeFree(large);
 }
 
@@ -254,7 +267,7 @@ void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
   if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, good < old_size ? good : old_size);
-  pages_.FreeLarge(p);
+  pages_.FreeLarge(p, IsOversize(old_size));
   return q;
 }
 
@@ -268,6 +281,7 @@ size_t Heap::Trim() noexcept {
     for (SizeClass c = 1; c < kNumSmall; ++c) central_.ReleasePages(c, central_.SlabsToInspect(c));
   }
   pages_.Release(~size_t{0} / 2);
+  if (!options.retain) pages_.UnmapFree();
   return pages_.Stats().released + central_.released_bytes() - before;
 }
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/compiler.h"
+#include "base/writer.h"
 #include "entry/fast.h"
 #include "entry/new_mode.h"
 
@@ -26,10 +27,19 @@ void* TryOnce(size_t size, size_t alignment) {
   return alignment == 1 ? heap.Allocate(size) : heap.AllocateAligned(size, alignment);
 }
 
+[[noreturn]] GRANARY_COLD void DieOfNew(size_t size) {
+  char sentence[160];
+  Writer w(sentence, sizeof sentence - 1);
+  w.Text("operator new was refused ").Number(size).Text(" bytes and infallible_new is set");
+  sentence[w.size()] = 0;
+  Die(sentence);
+}
+
 // As [new.delete.single]: as long as there is a handler, it may make room.
 GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
   for (;;) {
     if (void* p = TryOnce(size, alignment)) return p;
+    if (options.infallible_new) DieOfNew(size);
     if (const std::new_handler handler = Handler(); handler != nullptr) {
       handler();
       continue;
@@ -41,6 +51,7 @@ GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
 
 GRANARY_NOINLINE void* NewOrNull(size_t size, size_t alignment) noexcept {
   if (void* p = TryOnce(size, alignment)) return p;
+  if (options.infallible_new) DieOfNew(size);
   if (Handler() == nullptr) return nullptr;
   try {
     return NewOrThrow(size, alignment);

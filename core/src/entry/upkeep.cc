@@ -187,6 +187,7 @@ void Upkeep::PollWithoutHelper() noexcept {
     heap.front().ReclaimIdle();
     heap.depot().EndWindow();
     pages.EndWindow();
+    if (!options.retain) pages.UnmapFree();
     step_.store(0, std::memory_order_relaxed);
   } else if (busy && !Step()) {
     step_.fetch_add(1, std::memory_order_relaxed);
@@ -234,6 +235,7 @@ void Upkeep::RunWindow() noexcept {
   if (limits_.pressed()) heap.pages().Release(~size_t{0} / 2);
   while (heap.pages().PayDebt(16 * kMiB) > 0) {
   }
+  if (!options.retain) heap.pages().UnmapFree();
   jemalloc::EndArenaWindows();
 }
 

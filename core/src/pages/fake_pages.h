@@ -82,12 +82,22 @@ class PageProgram {
     if (op < 8 && live_.size() < kMostLive) return AllocateLarge(input);
     if (op < 12) return live_.empty() ? void() : Free(Pick(input));
     if (op == 12) return Resize(input);
-    if (op == 13) return heap_.EndWindow();
+    if (op == 13) {
+      if (input.Below(4) == 0) Unmap();
+      return heap_.EndWindow();
+    }
     const size_t bytes = input.Below(64) * kGranule;
     const size_t before = heap_.dirty_bytes();
     const size_t paid = op == 14 ? heap_.Release(bytes) : heap_.PayDebt(bytes);
     GRANARY_CHECK(heap_.dirty_bytes() == before - paid);
     if (op == 14) GRANARY_CHECK(paid >= bytes || heap_.dirty_bytes() == 0);
+  }
+
+  void Unmap() {
+    const size_t before = heap_.Stats().mapped;
+    const size_t gone = heap_.UnmapFree();
+    GRANARY_CHECK(heap_.Stats().mapped == before - gone);
+    for (const auto& [p, block] : live_) GRANARY_CHECK(FakeOs::IsMapped(p, block.bytes));
   }
 
   Blocks::iterator Pick(FakeInput& input) {

@@ -137,10 +137,13 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
 }
 
 template <Os System>
-void PageHeap<System>::FreeLarge(void* p) noexcept {
-  Locked hold(mutex_);
+void PageHeap<System>::FreeLarge(void* p, bool at_once) noexcept {
   Tracker* const head = map_->TrackerAt(p);
-  UnuseBlock(head, 0, DivideUp(head->bytes, kGranule), true);
+  const size_t granules = DivideUp(head->bytes, kGranule);
+  const bool gone = at_once && System::Release(p, granules * kGranule);
+  Locked hold(mutex_);
+  if (gone) released_.fetch_add(granules, std::memory_order_relaxed);
+  UnuseBlock(head, 0, granules, !gone);
   const size_t count = head->trackers;
   ++groups_[LargeGroupOf(head->bytes)].gone;
   head->bytes = 0;

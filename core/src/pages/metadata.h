@@ -42,7 +42,7 @@ class Metadata {
       if (spare == nullptr) return false;
       spare->next_spare = spare_;
       spare_ = spare;
-      spare_bytes_ += kUsable;
+      spare_bytes_ += spare->bytes - sizeof(Chunk);
     }
     return true;
   }
@@ -55,6 +55,13 @@ class Metadata {
     Keep(p, row * kCacheLine);
     freed_ = true;
   }
+
+  // Which of the memory that is taken from now on the kernel may back with huge pages: none, what
+  // exceeds a huge page, or all.
+  enum class Huge : uint8_t { kNone, kBeyondFirst, kAll };
+  void SetHuge(Huge huge) { huge_.store(huge, std::memory_order_relaxed); }
+  // Bytes of address space for huge pages.
+  size_t mapped_huge() const { return mapped_huge_.load(std::memory_order_relaxed); }
 
   // Bytes of address space taken from the system, and of structures in use.
   size_t mapped() const { return mapped_.load(std::memory_order_relaxed); }
@@ -78,6 +85,7 @@ class Metadata {
   };
   static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
   static constexpr size_t kChunk = kMiB;
+  static constexpr size_t kHuge = 2 * kMiB;
   static constexpr size_t kUsable = kChunk - sizeof(Chunk);
 
   void Use(size_t more) noexcept {
@@ -177,9 +185,20 @@ class Metadata {
     return nullptr;
   }
 
+  bool WantsHuge() const noexcept {
+    const Huge huge = huge_.load(std::memory_order_relaxed);
+    return huge == Huge::kAll || (huge == Huge::kBeyondFirst && mapped() >= kHuge);
+  }
+
   Chunk* MapChunk(size_t bytes) noexcept {
-    auto* const chunk = static_cast<Chunk*>(System::Map(bytes, 64 * kKiB, nullptr));
+    const bool huge = WantsHuge();
+    if (huge) bytes = RoundUp(bytes, kHuge);
+    auto* const chunk = static_cast<Chunk*>(System::Map(bytes, huge ? kHuge : 64 * kKiB, nullptr));
     if (chunk == nullptr) return nullptr;
+    if (huge) {
+      System::AllowHuge(chunk, bytes, true);
+      mapped_huge_.fetch_add(bytes, std::memory_order_relaxed);
+    }
     *chunk = {chunks_, bytes, nullptr};
     chunks_ = chunk;
     mapped_.fetch_add(bytes, std::memory_order_relaxed);
@@ -190,7 +209,7 @@ class Metadata {
     Chunk* chunk = spare_;
     if (chunk != nullptr && bytes <= kUsable) {
       spare_ = chunk->next_spare;
-      spare_bytes_ -= kUsable;
+      spare_bytes_ -= chunk->bytes - sizeof(Chunk);
     } else {
       chunk = MapChunk(bytes > kChunk / 4 ? RoundUp(bytes + sizeof(Chunk), 64 * kKiB) : kChunk);
       if (chunk == nullptr) return false;
@@ -208,7 +227,8 @@ class Metadata {
   size_t spare_bytes_ = 0;
   Node* free_[kRows] = {};
   bool freed_ = false;  // something since the last merge
-  std::atomic<size_t> mapped_{0}, used_{0};
+  std::atomic<size_t> mapped_{0}, used_{0}, mapped_huge_{0};
+  std::atomic<Huge> huge_{Huge::kNone};
 };
 
 }  // namespace granary

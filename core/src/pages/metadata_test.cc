@@ -52,6 +52,22 @@ TEST_F(MetadataTest, LargeRequestsGetChunksOfTheirOwn) {
   EXPECT_LE(metadata_.mapped(), FakeOs::MappedBytes());
 }
 
+TEST_F(MetadataTest, LiesOnHugePagesWhereItMay) {
+  using Huge = Metadata<FakeOs>::Huge;
+  metadata_.SetHuge(Huge::kBeyondFirst);
+  for (size_t had = 0; had < 3 * kMiB; had += 4 * kKiB) metadata_.Allocate(4 * kKiB);
+  EXPECT_EQ(metadata_.mapped(), 4 * kMiB);
+  EXPECT_EQ(metadata_.mapped_huge(), 2 * kMiB);
+  metadata_.SetHuge(Huge::kAll);
+  auto* const p = static_cast<char*>(metadata_.Allocate(3 * kMiB));
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(IsZero(p, 3 * kMiB));
+  EXPECT_EQ(metadata_.mapped_huge(), 6 * kMiB);
+  ASSERT_TRUE(metadata_.Reserve(5 * kMiB));
+  EXPECT_EQ(metadata_.mapped_huge(), metadata_.mapped() - 2 * kMiB);
+  EXPECT_LE(metadata_.mapped_huge(), 12 * kMiB);
+}
+
 TEST_F(MetadataTest, WhatIsReservedCanBeHadWhenTheSystemRefuses) {
   ASSERT_NE(metadata_.Allocate(64), nullptr);
   ASSERT_TRUE(metadata_.Reserve(3 * kMiB));

@@ -79,7 +79,8 @@ class PageHeap {
   // A block of whole trackers for `bytes`, aligned to `alignment` (a power of two), with address
   // space for `reserve` >= bytes to grow into.
   Memory AllocateLarge(size_t bytes, size_t alignment, size_t reserve) noexcept;
-  void FreeLarge(void* p) noexcept;
+  // With `at_once`, its pages go to the system before the memory is free again.
+  void FreeLarge(void* p, bool at_once = false) noexcept;
   // Changes the size without moving; false if the space behind is taken.
   bool ResizeLarge(void* p, size_t bytes) noexcept;
   // Moves the pages of `from` to the start of `to`, which is at least as large.
@@ -128,6 +129,10 @@ class PageHeap {
     Locked hold(mutex_);
     return groups_[group];
   }
+  // Gives address space back that holds nothing, neither objects nor pages, in whole chunks;
+  // returns how many bytes of it.
+  size_t UnmapFree() noexcept;
+
   // Peaks count anew from what is now.
   void ResetPeaks() noexcept;
   size_t OsPage() const noexcept { return page_; }
@@ -144,6 +149,8 @@ class PageHeap {
     Chunk* next;
     char* base;
     size_t trackers;
+    Tracker* rows;  // of the trackers
+    size_t room;    // how many rows there are
   };
   // The least to reserve; a system may say less.
   static constexpr size_t FirstChunk() {
@@ -210,6 +217,9 @@ class PageHeap {
   void UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept;
   size_t ReleaseOneFree() noexcept;
   size_t ReleaseOneSpan() noexcept;
+  bool IsIdle(const Chunk& chunk) const noexcept;
+  Chunk* TakeIdle() noexcept;
+  Chunk* ChunkFor(size_t trackers) noexcept;
   Tracker* NextSpanTracker() noexcept;
   void ReleaseBehind(Tracker* head) noexcept;
   void ReleaseUnlocked(char* p, size_t bytes) noexcept;
@@ -220,6 +230,7 @@ class PageHeap {
   FreeRuns free_;
   size_t page_ = 0;  // bytes of an OS page
   Chunk* chunks_ = nullptr;
+  Chunk* vacant_ = nullptr;        // descriptions of chunks that were unmapped
   Chunk* cursor_chunk_ = nullptr;  // where the search for dirty spans goes on
   size_t cursor_ = 0;
   LowWater low_;
@@ -245,3 +256,4 @@ class PageHeap {
 #include "pages/large_impl.h"
 #include "pages/pages_impl.h"
 #include "pages/release_impl.h"
+#include "pages/unmap_impl.h"

@@ -156,13 +156,15 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes, Fill fill) noexcept {
   // Slabs of the smallest objects need a hundredth of what they describe; pieces of one size
   // do not serve another.
   if (!metadata_->Reserve(bytes / 33)) return false;
-  auto* const chunk = static_cast<Chunk*>(metadata_->Allocate(sizeof(Chunk)));
-  auto* const trackers = static_cast<Tracker*>(metadata_->Allocate(count * sizeof(Tracker)));
-  if (chunk == nullptr || trackers == nullptr) return false;
+  Chunk* const chunk = ChunkFor(count);
+  if (chunk == nullptr) return false;
+  Tracker* const trackers = chunk->rows;
   const size_t mapped = mapped_.load(std::memory_order_relaxed);
   const bool huge = AllowsHuge(mapped * kGranule, fill);
   System::AllowHuge(base, bytes, huge);
-  *chunk = {chunks_, base, count};
+  chunk->base = base;
+  chunk->trackers = count;
+  chunk->next = chunks_;
   chunks_ = chunk;
   for (size_t i = 0; i < count; ++i) {
     trackers[i].base = base + i * kTrackerBytes;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,36 @@ TEST(PageHeap, AgreesWithItsModelWhenTheSystemReleasesNothing) {
   const std::vector<uint8_t> bytes = BytesFrom(99, 4000);
   program.Run(InputOf(bytes), 1);
   program.FreeAll();
+}
+
+TEST(PageHeap, UnmapsWholeChunksThatHoldNothing) {
+  FakePages pages;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 6; ++i) {
+    blocks.push_back(pages.heap.AllocateLarge(100 * kMiB, kTrackerBytes, 100 * kMiB).p);
+    ASSERT_NE(blocks.back(), nullptr);
+  }
+  const size_t mapped = pages.heap.Stats().mapped;
+  EXPECT_EQ(pages.heap.UnmapFree(), 0u);
+  for (size_t i = 0; i < blocks.size(); i += 2) pages.heap.FreeLarge(blocks[i]);
+  EXPECT_EQ(pages.heap.UnmapFree(), 0u) << "dirty pages keep their address space";
+  pages.heap.Release(kGiB);
+  const size_t unmapped = pages.heap.UnmapFree();
+  EXPECT_GE(unmapped, 200 * kMiB);
+  EXPECT_EQ(pages.heap.Stats().mapped, mapped - unmapped);
+  EXPECT_EQ(pages.heap.PlaceOf(blocks[0]), PageHeap<FakeOs>::Place::kOutside);
+  pages.heap.Verify();
+  for (size_t i = 0; i < blocks.size(); i += 2) {
+    blocks[i] = pages.heap.AllocateLarge(100 * kMiB, kTrackerBytes, 100 * kMiB).p;
+    ASSERT_NE(blocks[i], nullptr);
+    std::memset(blocks[i], 1, kMiB);
+  }
+  EXPECT_LE(pages.metadata.used(), 100 * kKiB) << "descriptions of unmapped chunks serve again";
+  for (void* p : blocks) pages.heap.FreeLarge(p, true);
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "freed at once";
+  pages.heap.UnmapFree();
+  EXPECT_EQ(pages.heap.Stats().mapped, 0u);
+  pages.heap.Verify();
 }
 
 // Each call of Map in turn is refused, alone and with all that follow.

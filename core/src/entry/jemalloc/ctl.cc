@@ -124,6 +124,10 @@ const char* ConfText(uint32_t which) {
   return which == 1 ? Environment("MALLOC_CONF") : malloc_conf_2_conf_harder;
 }
 
+constexpr uint64_t kMostSigned = ~uint64_t{0} >> 1;
+
+bool IsMain(size_t arena) { return arena == 0 || arena == kAllArenas; }
+
 // The decay time of an arena, 0 and "all" being the heap's own.
 int64_t* DecayAt(size_t arena, bool muzzy) {
   if (arena == 0 || arena == kAllArenas)
@@ -203,6 +207,9 @@ int Read(const Found& f, uint64_t given, uint64_t* out) {
       return Give(f.at[1] == kAllArenas || ArenaExists(f.at[1]), out);
     case Handler::kArenaDss:
       return Give(Text("disabled"), out);
+    case Handler::kArenaOversize:
+      return Give(IsMain(f.at[1]) ? static_cast<uint64_t>(options.oversize_threshold) : stored[0],
+                  out);
     case Handler::kArenaStored:
       return Give(stored[argument], out);
     case Handler::kArenaDecay:
@@ -297,6 +304,12 @@ int Write(const Found& f, uint64_t value) {
                      .Is("disabled")
                  ? 0
                  : EFAULT;
+    case Handler::kArenaOversize:
+      if (!IsMain(f.at[1])) return stored[0] = value, 0;
+      options.Set(static_cast<size_t>(OptionId::oversize_threshold),
+                  static_cast<int64_t>(value > kMostSigned ? kMostSigned : value),
+                  Source::kRunning);
+      return 0;
     case Handler::kArenaStored:
       stored[argument] = value;
       return 0;

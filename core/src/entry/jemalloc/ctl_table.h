@@ -46,6 +46,7 @@ enum class Handler : uint8_t {
   kArenaPurge,
   kArenaReset,
   kArenaDss,
+  kArenaOversize,
   kArenaStored,
   kArenaDecay,
   kArenaHooks,

@@ -15,7 +15,8 @@ ArenaFigures main_arena;
 ArenaFigures merged;
 
 void ReadMain() {
-  const PageFigures pages{heap.pages().Stats(), heap.metadata().used()};
+  const PageFigures pages{heap.pages().Stats(), heap.metadata().used(),
+                          heap.metadata().mapped_huge() / kTrackerBytes};
   FillFigures(
       main_arena, pages, [](SizeClass c) { return MeasureClass(c); },
       [](size_t group) { return heap.pages().CountsOf(group); });
@@ -56,6 +57,7 @@ void Refresh() noexcept {
   t.allocated = merged.small.allocated + merged.large.allocated;
   t.active = merged.pactive * heap.pages().OsPage();
   t.metadata = merged.base + merged.internal;
+  t.metadata_thp = merged.metadata_thp;
   t.resident = merged.resident;
   t.mapped = merged.mapped + merged.base;
   t.retained = merged.retained;

@@ -8,7 +8,8 @@ namespace granary::jemalloc {
 
 struct PageFigures {
   PageStats stats;
-  size_t metadata = 0;  // bytes of the structures in use
+  size_t metadata = 0;    // bytes of the structures in use
+  size_t huge_pages = 0;  // that the structures may lie on
 };
 
 inline uint64_t Less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
@@ -70,6 +71,7 @@ void FillFigures(ArenaFigures& arena, const PageFigures& pages, OfClass&& of_cla
   arena.pdirty = pages.stats.dirty / page;
   arena.dirty_purged = pages.stats.released / page;
   arena.base = pages.metadata;
+  arena.metadata_thp = pages.huge_pages;
   arena.mapped = active + pages.stats.dirty;
   arena.resident = arena.mapped + arena.base;
   arena.retained = Less(pages.stats.mapped, arena.mapped);

@@ -1,0 +1,171 @@
+// The options of jemalloc's that steer memory, each in a child that starts with it: address space
+// that goes back, large blocks that go at once, structures on huge pages, caches that share, and a
+// new that never throws.
+#include <malloc.h>
+
+#include <new>
+
+#include "check.h"
+#include "child.h"
+#include "granary/stats.h"
+
+namespace {
+
+constexpr size_t kMiB = 1 << 20;
+
+// A line "Name:   123 kB" of /proc/self/status, in bytes.
+size_t Status(const char* name) {
+  FILE* const file = fopen("/proc/self/status", "r");
+  CHECK(file != nullptr);
+  char line[256];
+  size_t kib = 0;
+  while (fgets(line, sizeof line, file) != nullptr) {
+    if (strncmp(line, name, strlen(name)) == 0) kib = strtoul(line + strlen(name) + 1, nullptr, 10);
+  }
+  fclose(file);
+  CHECK(kib > 0);
+  return kib * 1024;
+}
+
+uint64_t Figure(const char* name) {
+  using Stat = decltype(granary_stat);
+  static auto* const stat = reinterpret_cast<Stat*>(dlsym(RTLD_DEFAULT, "granary_stat"));
+  uint64_t value = 0;
+  CHECK(stat != nullptr && stat(name, &value) == 0);
+  return value;
+}
+
+int Control(const char* name, void* old, size_t* old_size, void* value, size_t size) {
+  using Function = int(const char*, void*, size_t*, void*, size_t);
+  static auto* const control = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, "mallctl"));
+  CHECK(control != nullptr);
+  return control(name, old, old_size, value, size);
+}
+
+template <class T>
+T Get(const char* name) {
+  uint64_t epoch = 1;
+  CHECK(Control("epoch", nullptr, nullptr, &epoch, sizeof epoch) == 0);
+  T value{};
+  size_t size = sizeof value;
+  CHECK(Control(name, &value, &size, nullptr, 0) == 0);
+  return value;
+}
+
+void* Touched(size_t bytes) {
+  void* const p = Hide(malloc(bytes));
+  CHECK(p != nullptr);
+  memset(p, 1, bytes);
+  return p;
+}
+
+// Half a GiB of blocks, small and large, is made and freed, three times over; `gone` says whether
+// its address space shall be so, too.
+void CheckAddressSpace(bool gone) {
+  const size_t before = Status("VmSize");
+  for (int round = 0; round < 3; ++round) {
+    static void* blocks[4096];
+    for (size_t i = 0; i < 4096; ++i) blocks[i] = Touched(i % 64 == 0 ? 2 * kMiB : 96 * 1024);
+    CHECK(Status("VmSize") >= before + 400 * kMiB);
+    for (void* p : blocks) free(p);
+    malloc_trim(0);
+    const size_t left = Status("VmSize") - before;
+    if (gone ? left > 70 * kMiB : left < 400 * kMiB) fprintf(stderr, "%zu bytes left\n", left);
+    CHECK(gone ? left <= 70 * kMiB : left >= 400 * kMiB);
+  }
+}
+
+void CheckOversize(bool at_once) {
+  void* const large = Touched(64 * kMiB);
+  void* const less = Touched(4 * kMiB);
+  const size_t with = Status("VmRSS");
+  free(large);
+  const size_t without = Status("VmRSS");
+  CHECK(at_once ? without + 60 * kMiB < with : without + 30 * kMiB > with);
+  free(less);
+  CHECK(Figure("dirty") >= 4 * kMiB);
+  auto* const again = static_cast<char*>(calloc(1, 64 * kMiB));
+  for (size_t i = 0; i < 64 * kMiB; i += 4096) CHECK(again[i] == 0);
+  free(again);
+}
+
+void CheckMetadata(bool huge) {
+  static void* blocks[2000000];  // slabs of 16 bytes need the most bits
+  for (void*& p : blocks) p = Hide(malloc(16));
+  CHECK((Get<size_t>("stats.metadata_thp") > 0) == huge);
+  for (void* p : blocks) free(p);
+}
+
+// With the budget of one cache for all CPUs, each holds its part of it.
+void CheckCaches(bool shared) {
+  const auto cpus = static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  for (int round = 0; round < 20; ++round) {
+    static void* blocks[20000];
+    for (size_t i = 0; i < 20000; ++i) blocks[i] = Hide(malloc(16 + i % 2000));
+    for (void* p : blocks) free(p);
+  }
+  if (shared) CHECK(Figure("cache_capacity") <= 2 * kMiB * Figure("caches") / cpus);
+  CHECK(Get<unsigned>("opt.narenas") == 1);
+}
+
+void Act(const char* what) {
+  if (strcmp(what, "unmap") == 0) return CheckAddressSpace(true);
+  if (strcmp(what, "keep") == 0) return CheckAddressSpace(false);
+  if (strcmp(what, "at once") == 0) return CheckOversize(true);
+  if (strcmp(what, "later") == 0) return CheckOversize(false);
+  if (strcmp(what, "huge") == 0) return CheckMetadata(true);
+  if (strcmp(what, "small") == 0) return CheckMetadata(false);
+  if (strcmp(what, "shared") == 0) return CheckCaches(true);
+  if (strcmp(what, "each") == 0) return CheckCaches(false);
+  if (strcmp(what, "throw") == 0) {
+    try {
+      free(operator new(HideSize(SIZE_MAX / 4)));
+    } catch (const std::bad_alloc&) {
+    }
+    CHECK(operator new(HideSize(SIZE_MAX / 4), std::nothrow) == nullptr);
+    return;
+  }
+  CHECK(!"no such check");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2) {
+    EndIfStuck();
+    Act(argv[1]);
+    return 0;
+  }
+  if (OnSystemHeap()) SkipTest("the options are Granary's own.");
+  const struct {
+    const char *variable, *value, *what;
+    bool dies;
+  } rows[] = {{"MALLOC_CONF", "retain:false", "unmap", false},
+              {"MALLOC_CONF", "retain:true", "keep", false},
+              {"GRANARY_CONF", "retain:false,background_thread:false", "unmap", false},
+              {"MALLOC_CONF", "dirty_decay_ms:-1,oversize_threshold:8388608", "at once", false},
+              {"MALLOC_CONF", "dirty_decay_ms:-1,oversize_threshold:0", "later", false},
+              {"MALLOC_CONF", "metadata_thp:always", "huge", false},
+              {"MALLOC_CONF", "metadata_thp:auto", "huge", false},
+              {"MALLOC_CONF", "metadata_thp:disabled", "small", false},
+              {"MALLOC_CONF", "narenas:1", "shared", false},
+              {"MALLOC_CONF", "narenas:default", "each", false},
+              {"MALLOC_CONF", "experimental_infallible_new:false", "throw", false},
+              {"MALLOC_CONF", "experimental_infallible_new:true", "throw", true}};
+  for (const auto& row : rows) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      setenv(row.variable, row.value, 1);
+      execl("/proc/self/exe", argv[0], row.what, static_cast<char*>(nullptr));
+      _exit(99);
+    }
+    const int status = WaitFor(child);
+    const bool died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    if (died != row.dies) {
+      fprintf(stderr, "%s=%s: status %x\n", row.variable, row.value, static_cast<unsigned>(status));
+      return 1;
+    }
+  }
+  return 0;
+}
