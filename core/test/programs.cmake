@@ -96,5 +96,7 @@ foreach(script test_install fast_path)
   set_tests_properties(scripts.${script} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77
     ENVIRONMENT "${library_environment}")
 endforeach()
+add_test(NAME scripts.test_deb COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_deb.sh)
+set_tests_properties(scripts.test_deb PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)

@@ -87,7 +87,7 @@ func group(root *cobra.Command, name string) *cobra.Command {
 			return c
 		}
 	}
-	c := &cobra.Command{Use: name, Args: unknown, DisableAutoGenTag: true,
+	c := &cobra.Command{Use: name, Short: "the commands that begin with " + name, Args: unknown, DisableAutoGenTag: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return Usagef("say which: `granary help` lists the commands that begin with %q", name)
 		}}

@@ -42,12 +42,15 @@ restarted as it was, and the end of its log shown. Where systemd does not run, i
 		Setup: setupEnable,
 	},
 	{
-		Name: "disable", Usage: "SERVICE [options]", Takes: cli.Words, Choices: Names(),
+		Name: "disable", Usage: "SERVICE|--all [options]", Takes: cli.Words, Choices: Names(),
 		Summary: "take a service from under Granary again",
 		About: `Only the file that ` + "`granary enable`" + ` wrote is removed. With --restart the service is restarted,
 and it is checked that Granary is no longer in it.`,
-		Examples: []cli.Example{{Line: "disable mariadb --restart", Does: "back to the allocator it had"}},
-		Setup:    setupDisable,
+		Examples: []cli.Example{
+			{Line: "disable mariadb --restart", Does: "back to the allocator it had"},
+			{Line: "disable --all --restart", Does: "every service, as before the library is removed"},
+		},
+		Setup: setupDisable,
 	},
 	{
 		Name: "status", Usage: "[SERVICE...] [options]", Takes: cli.Words, Choices: Names(),
@@ -99,25 +102,46 @@ func setupEnable(fs *pflag.FlagSet) cli.Action {
 
 func setupDisable(fs *pflag.FlagSet) cli.Action {
 	var o options
+	all := fs.Bool("all", false, "every service that is enabled")
 	o.patience(fs)
 	o.place(fs)
-	return cli.Arguments(1, 1, "the name of a service, as in `granary disable mariadb`", func(ctx context.Context, env cli.Env, args []string) error {
-		m, err := o.machine(env)
-		if err != nil {
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		if *all == (len(args) == 1) || len(args) > 1 {
+			return cli.Usagef("say the name of a service, as in `granary disable mariadb`, or --all")
+		}
+		return o.disable(ctx, env, args)
+	}
+}
+
+// disable takes services from under Granary; all that are enabled if none is named.
+func (o options) disable(ctx context.Context, env cli.Env, names []string) error {
+	m, err := o.machine(env)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		if names, err = m.enabled(); err != nil {
 			return err
 		}
-		if m.manager == nil {
-			return fmt.Errorf("systemd does not run here: take LD_PRELOAD out where it was set, and restart %s", args[0])
-		}
-		u, err := m.manager.find(ctx, serviceOf(args[0]).unitNames())
+	} else if m.manager == nil {
+		return fmt.Errorf("systemd does not run here: take LD_PRELOAD out where it was set, and restart %s", names[0])
+	}
+	if m.manager == nil {
+		m.manager = image{m.root} // drop-ins that lie here without systemd
+		m.live = false
+	}
+	var errs []error
+	for _, name := range names {
+		u, err := m.manager.find(ctx, serviceOf(name).unitNames())
 		if errors.Is(err, errNoUnit) { // the package is gone, the drop-in may have stayed
-			u, err = m.orphan(args[0], err)
+			u, err = m.orphan(name, err)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = m.disable(ctx, u, o.restart)
 		}
-		return m.disable(ctx, u, o.restart)
-	})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 func setupStatus(fs *pflag.FlagSet) cli.Action {
