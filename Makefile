@@ -8,7 +8,7 @@ OUT ?= build/results
 VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := all
-.PHONY: all ship tool demo test bench bench-full lint install deb musl arm64 fuzz soak clean help
+.PHONY: all ship tool demo test bench bench-full lint install deb rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -52,6 +52,10 @@ deb: all ## build the Debian packages of this machine's architecture into build/
 	@scripts/need.sh build deb
 	scripts/package_deb.sh
 
+
+rpm: all ## build the RPM packages of this machine's architecture into build/packages
+	@scripts/need.sh build rpm
+	scripts/package_rpm.sh
 
 musl: ## build the library for musl and try it there
 	@scripts/need.sh build musl

@@ -32,7 +32,7 @@ lib=$(dirname "$(find "$root/usr/lib" -name libgranary.so)")
 
 # The command finds the library that came with it; the package's library is stripped, and still readable.
 # shellcheck disable=SC2016 # the shell that is started expands these
-"$granary" run -- sh -c 'grep -q "$1" /proc/$$/maps && "$2" stats $$' sh "$lib/libgranary.so.1" "$granary" | grep -q allocations
+"$granary" run -- sh -c 'grep -q "$1" /proc/$$/maps && "$2" stats $$' sh "$lib/libgranary.so.1" "$granary" | grep allocations >/dev/null
 
 # Programs link by pkg-config and by CMake.
 export PKG_CONFIG_PATH=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root

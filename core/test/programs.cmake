@@ -96,7 +96,9 @@ foreach(script test_install fast_path)
   set_tests_properties(scripts.${script} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77
     ENVIRONMENT "${library_environment}")
 endforeach()
-add_test(NAME scripts.test_deb COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_deb.sh)
-set_tests_properties(scripts.test_deb PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
+foreach(kind deb rpm)
+  add_test(NAME scripts.test_${kind} COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_${kind}.sh)
+  set_tests_properties(scripts.test_${kind} PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
+endforeach()
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)

@@ -69,7 +69,7 @@ func beside(exe string) []string {
 		exe = real
 	}
 	lib := filepath.Join(filepath.Dir(exe), "..", "lib")
-	return []string{lib, filepath.Join(lib, triplets[runtime.GOARCH])}
+	return []string{lib, filepath.Join(lib, triplets[runtime.GOARCH]), lib + "64"}
 }
 
 func isFile(path string) bool {
