@@ -280,9 +280,9 @@ class Translation {
       return rule;
     }
     if (!SetFrame(row, &rule)) return {.kind = Rule::kNotFollowed};
-    rule.pc = PlaceOf(row.column[kPc]);
-    rule.fp = PlaceOf(row.column[kFp]);
-    rule.extra = kExtraNumber == kPcNumber ? rule.pc : PlaceOf(row.column[kExtra]);
+    rule.pc = PlaceOf(row.column[kPc], rule);
+    rule.fp = PlaceOf(row.column[kFp], rule);
+    rule.extra = kExtraNumber == kPcNumber ? rule.pc : PlaceOf(row.column[kExtra], rule);
     const bool in_register = rule.pc.kind == Place::kSame && kExtraNumber != kPcNumber;
     if (rule.pc.kind == Place::kLost || in_register) return {.kind = Rule::kNotFollowed};
     return rule;
@@ -305,7 +305,9 @@ class Translation {
     return known && rule->inner == frame.inner && rule->outer == frame.outer;
   }
 
-  Place PlaceOf(const Column& column) {
+  static bool IsSmall(int64_t offset) { return static_cast<int16_t>(offset) == offset; }
+
+  Place PlaceOf(const Column& column, const Rule& rule) {
     Symbolic at{.kind = Symbolic::kRegister, .base = Base::kCfa, .inner = column.offset};
     if (column.kind == Column::kSame) return {.kind = Place::kSame};
     if (column.kind == Column::kExpression) {
@@ -314,8 +316,13 @@ class Translation {
     } else if (column.kind != Column::kAtOffset) {
       at.kind = Symbolic::kUnknown;
     }
+    // Where large frames keep registers at their inner end, they are far from the outer one.
+    if (at.base == Base::kCfa && !rule.loaded && !IsSmall(at.inner)) {
+      at.base = rule.base;
+      at.inner += rule.inner;
+    }
     const auto offset = static_cast<int16_t>(at.inner);
-    if (at.kind != Symbolic::kRegister || offset != at.inner) return {.kind = Place::kLost};
+    if (at.kind != Symbolic::kRegister || !IsSmall(at.inner)) return {.kind = Place::kLost};
     return {.offset = offset, .base = at.base, .kind = Place::kSaved};
   }
 

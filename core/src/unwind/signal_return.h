@@ -8,6 +8,9 @@
 
 namespace granary::unwind {
 
+// More than the instructions take.
+inline constexpr uintptr_t kSignalReturnBytes = 16;
+
 // False if the code at `pc`, in that module, is something else.
 bool FindSignalReturn(const Tables& tables, uintptr_t pc, Rule* rule) noexcept;
 

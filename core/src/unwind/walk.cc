@@ -1,4 +1,5 @@
 #include "unwind/cfi.h"
+#include "unwind/dwarf_registers.h"
 #include "unwind/modules.h"
 #include "unwind/rule_cache.h"
 #include "unwind/signal_return.h"
@@ -21,11 +22,15 @@ uintptr_t WithoutSignature(uintptr_t pc) {
 #endif
 }
 
+constexpr bool kReturnInRegister = kExtraNumber == kPcNumber;
+
 class Walker {
  public:
   explicit Walker(const Registers& start) : at_(start), stack_(start.sp) {}
 
   bool Step() {
+    // The frame record of arm64 says nothing about the stack pointer, which tables need.
+    if (guessed_ && kReturnInRegister) return Guess();
     const Rule rule = RuleHere();
     switch (rule.kind) {
       case Rule::kStep:
@@ -127,6 +132,12 @@ class Walker {
 
   // By the frame pointer, where there are no tables. It must lie further out, and lead to code.
   bool Guess() {
+    Rule rule;
+    // An emulator's code to return from signals is in no module. Of a frame that is known to be
+    // ours the code is there.
+    if (!guessed_ && FindSignalReturn({at_.pc, at_.pc + kSignalReturnBytes}, at_.pc, &rule)) {
+      return Apply(rule);
+    }
     if (at_.fp == 0 && InLastingModule(Lookup())) return End(Stop::kOutermost);
     Registers caller{.sp = at_.fp + 2 * sizeof(uintptr_t), .extra = at_.extra};
     if (at_.fp < at_.sp || at_.fp - at_.sp > kMostGuessed || !stack_.Read(at_.fp, &caller.fp) ||

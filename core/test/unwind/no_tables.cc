@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 __asm__(
-    ".text\n"
+    ".text\n.globl CallWithFramePointer, CallWithout\n"
     ".type CallWithFramePointer, @function\nCallWithFramePointer:\n"
     "  pushq %rbp\n  movq %rsp, %rbp\n  callq *%rdi\n  popq %rbp\n  retq\n"
     ".size CallWithFramePointer, . - CallWithFramePointer\n"
@@ -17,7 +17,7 @@ __asm__(
 constexpr unsigned char kCall[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 #elif defined(__aarch64__)
 __asm__(
-    ".text\n"
+    ".text\n.globl CallWithFramePointer, CallWithout\n"
     ".type CallWithFramePointer, %function\nCallWithFramePointer:\n"
     "  stp x29, x30, [sp, #-16]!\n  mov x29, sp\n  blr x0\n  ldp x29, x30, [sp], #16\n  ret\n"
     ".size CallWithFramePointer, . - CallWithFramePointer\n"
@@ -42,6 +42,13 @@ void Look() {
   ++g_comparisons;
 }
 
+#if defined(__x86_64__)
+constexpr bool kGuessesOnlyOnce = true;
+#else
+// From there on by frame records only, which the functions of this program may lack.
+constexpr bool kGuessesOnlyOnce = false;
+#endif
+
 // The caller of Look, then the one that is found without a table, then what both see of this
 // function's callers.
 __attribute__((noinline)) void ExpectGuess(void (*call)(void (*)())) {
@@ -49,8 +56,13 @@ __attribute__((noinline)) void ExpectGuess(void (*call)(void (*)())) {
   call(Look);
   AskReference(&own);
   CHECK(g_seen.result.stop == Stop::kOutermost && g_seen.result.guessed);
-  CHECK(g_seen.count == own.count + 1);
-  for (size_t i = 1; i < own.count; ++i) CHECK(g_seen.frame[i + 1] == own.frame[i]);
+  CHECK(g_seen.count >= 2 && g_seen.count <= own.count + 1);
+  CHECK(g_seen.count == own.count + 1 || !kGuessesOnlyOnce);
+  size_t at = 1;
+  for (size_t i = 2; i < g_seen.count; ++i) {
+    while (at < own.count && own.frame[at] != g_seen.frame[i]) ++at;
+    CHECK(at++ < own.count);
+  }
 }
 
 void CompiledNow() {

@@ -61,8 +61,12 @@ int OnOwnStack(void*) {
 void Clone() {
   char* const stack = NewStack();
   const pid_t child = clone(OnOwnStack, stack + kBytes, CLONE_VM | SIGCHLD, nullptr);
-  CHECK(child > 0);
-  ExpectCleanChild(child);
+  // Emulators know no such child.
+  if (child < 0) {
+    CHECK(errno == EINVAL);
+  } else {
+    ExpectCleanChild(child);
+  }
   DeleteStack(stack);
 }
 

@@ -64,6 +64,6 @@ void WalkWhileModulesChange() {
 
 void TestThreads() {
   CHECK(pthread_key_create(&g_key, [](void*) { ExpectSame("end of a thread"); }) == 0);
-  for (const size_t kib : {96, 256, 8192}) RunThread(kib << 10);
+  for (const size_t kib : {192, 512, 8192}) RunThread(kib << 10);
   WalkWhileModulesChange();
 }
