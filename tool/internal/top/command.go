@@ -10,6 +10,7 @@ import (
 	"granary/tool/internal/cli"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/symbol"
 	"granary/tool/internal/term"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -21,7 +22,8 @@ var Row = cli.Command{
 	Name: "top", Usage: "[PID...] [options]", Takes: cli.PIDs,
 	Summary: "watch processes and their heaps live",
 	About: `The list shows every process with its allocator; enter looks into one: its heap and RSS over time,
-rates, what was given back, and the size classes that waste most. Keys: ? lists them.`,
+rates, what was given back, and the size classes that waste most, or, while it is sampled (p), the stacks that
+allocate most and those that grow. Keys: ? lists them.`,
 	Examples: []cli.Example{
 		{Line: "top", Does: "every process"},
 		{Line: "top 812", Does: "one process at once"},
@@ -50,7 +52,12 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if err != nil {
 			dir = os.TempDir()
 		}
-		live := Live{Proc: procfs.Live(), PIDs: pids, Dir: dir}
+		finder := func() *symbol.Finder {
+			f := symbol.NewFinder(env.Getenv)
+			f.FunctionsOnly = true
+			return f
+		}
+		live := Live{Proc: procfs.Live(), PIDs: pids, Dir: dir, Profiler: &Profiler{Finder: finder}}
 		if *asJSON {
 			return stream(ctx, env, live, *interval, *count)
 		}
@@ -58,11 +65,12 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	}
 }
 
-func show(ctx context.Context, env cli.Env, live Live, interval time.Duration) error {
+func show(ctx context.Context, env cli.Env, live Live, interval time.Duration) (err error) {
 	if _, terminal := term.Width(env.Stdout); !terminal {
 		return errors.New("top needs a terminal; without one, use --json, or `granary ps`")
 	}
-	_, err := tea.NewProgram(New(live, interval, live.PIDs), tea.WithAltScreen(), tea.WithContext(ctx), tea.WithOutput(env.Stdout)).Run()
+	defer func() { err = errors.Join(err, live.EndProfile(0)) }()
+	_, err = tea.NewProgram(New(live, interval, live.PIDs), tea.WithAltScreen(), tea.WithContext(ctx), tea.WithOutput(env.Stdout)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) {
 		return nil // interrupted from outside, which is how one leaves
 	}

@@ -38,6 +38,11 @@ type Model struct {
 	sampleErr error
 	classBy   int // index into classOrders
 	fixed     bool
+
+	profiling bool // stacks instead of size classes
+	stacks    Stacks
+	stacksErr error
+	stackBy   int // index into stackOrders
 }
 
 // Messages.
@@ -98,7 +103,12 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.paused {
 			return m, m.tick()
 		}
+		if m.profiling {
+			return m, tea.Batch(m.ask(), m.askStacks(), m.tick())
+		}
 		return m, tea.Batch(m.ask(), m.tick())
+	case stacksMsg:
+		m.takeStacks(msg)
 	case listMsg:
 		m.takeList(msg.list)
 	case listErr:
@@ -190,9 +200,14 @@ func (m Model) back() (tea.Model, tea.Cmd) {
 	if m.fixed {
 		return m, tea.Quit
 	}
+	var end tea.Cmd
+	if m.profiling {
+		end = m.endProfile()
+	}
+	m.profiling, m.stacks, m.stacksErr = false, Stacks{}, nil
 	m.pid, m.samples, m.sampleErr = 0, nil, nil
 	m.round++
-	return m, m.ask()
+	return m, tea.Batch(end, m.ask())
 }
 
 func (m Model) purge() (tea.Model, tea.Cmd) {

@@ -41,6 +41,9 @@ type Source interface {
 	Sample(ctx context.Context, pid int) (Sample, error)
 	Purge(ctx context.Context, pid int) (string, error)
 	Save(pid int, samples []Sample) (string, error)
+	// Stacks samples a process until EndProfile; pid 0 ends all.
+	Stacks(ctx context.Context, pid int) (Stacks, error)
+	EndProfile(pid int) error
 	Now() time.Time
 }
 
@@ -49,6 +52,8 @@ type Live struct {
 	Proc procfs.FS
 	PIDs []int  // only these in the list; all when empty
 	Dir  string // where samples are saved
+	// Profiler is needed for Stacks.
+	Profiler *Profiler
 }
 
 // Now is the time.

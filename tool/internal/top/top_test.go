@@ -20,6 +20,7 @@ type fake struct {
 	second int
 	fails  error
 	saved  int
+	ended  int // profiles
 }
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -75,6 +76,16 @@ func (f *fake) Sample(_ context.Context, pid int) (Sample, error) {
 func (f *fake) Purge(_ context.Context, pid int) (string, error) {
 	return fmt.Sprintf("process %d gave back 3.0 MiB", pid), f.fails
 }
+
+func (f *fake) Stacks(context.Context, int) (Stacks, error) {
+	return Stacks{For: 42 * time.Second, Window: 30 * time.Second, Rows: []StackRow{
+		{Names: []string{"dictAdd", "dbAdd", "setGenericCommand", "call", "processCommand"}, PerSecond: 3 << 20, Growth: 90 << 20, InUse: 70 << 20},
+		{Names: []string{"createStringObject", "readQueryFromClient"}, PerSecond: 80 << 20, Growth: -2 << 20, InUse: 1 << 20},
+		{Names: []string{"main"}, InUse: 4096},
+	}}, f.fails
+}
+
+func (f *fake) EndProfile(int) error { f.ended++; return nil }
 
 func (f *fake) Save(_ int, samples []Sample) (string, error) {
 	f.saved = len(samples)
@@ -135,7 +146,10 @@ func TestScreens(t *testing.T) {
 		"process":         append(append(open, ticks(25)...), "100x40"),
 		"process-by-live": append(append(open, ticks(3)...), "80x40", "s"),
 		"process-paused":  append(append(open, ticks(3)...), "space"),
-		"process-purged":  append(append(open, ticks(2)...), "p"),
+		"process-purged":  append(append(open, ticks(2)...), "P"),
+		"stacks":          append(append(open, ticks(3)...), "100x40", "p"),
+		"stacks-growth":   append(append(open, ticks(3)...), "100x40", "p", "s"),
+		"stacks-off":      append(append(open, ticks(3)...), "100x40", "p", "p"),
 		"process-saved":   append(append(open, ticks(2)...), "w"),
 		"other":           {"tick", "down", "enter", "tick", "tick"},
 		"tiny":            append(append(open, ticks(3)...), "20x5"),
@@ -172,6 +186,43 @@ func TestHistoryIsBounded(t *testing.T) {
 	m := drive(t, New(&fake{}, time.Second, []int{812}), ticks(history+50)...).(Model)
 	if len(m.samples) != history || !m.samples[history-1].Taken.After(m.samples[0].Taken) {
 		t.Errorf("%d samples", len(m.samples))
+	}
+}
+
+// Leaving a process ends its sampling.
+func TestSamplingEndsWithTheView(t *testing.T) {
+	f := &fake{}
+	m := drive(t, New(f, time.Second, nil), "tick", "enter", "tick", "p")
+	if !m.(Model).profiling || f.ended != 0 {
+		t.Fatal("p does not begin to sample")
+	}
+	_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyEsc})
+	for _, c := range cmd().(tea.BatchMsg) {
+		c()
+	}
+	if f.ended != 1 {
+		t.Errorf("sampling was ended %d times", f.ended)
+	}
+	f.fails = errors.New("the library in the process cannot sample allocations")
+	m = drive(t, New(f, time.Second, []int{812}), "p")
+	if m.(Model).stacksErr == nil {
+		t.Error("the reason why there are no stacks is not kept")
+	}
+}
+
+// Rates are those of the window, and since the beginning where there is only one reading.
+func TestRatesOfStacks(t *testing.T) {
+	reading := func(seconds, allocated, freed float64) *inspect.Samples {
+		return &inspect.Samples{For: time.Duration(seconds * 1e9), Stacks: []inspect.Stack{{
+			Allocated: inspect.Amount{Objects: 1e9, Bytes: allocated}, Freed: inspect.Amount{Bytes: freed}}}}
+	}
+	names := map[int][]string{0: {"main"}}
+	first, last := reading(10, 1000, 400), reading(20, 3000, 1400)
+	if got := compare(first, last, names); got.Window != 10*time.Second || got.Rows[0].PerSecond != 200 || got.Rows[0].Growth != 6000 || got.Rows[0].InUse != 1600 {
+		t.Errorf("between two readings: %+v", got)
+	}
+	if got := compare(first, first, names); got.Window != 10*time.Second || got.Rows[0].PerSecond != 100 {
+		t.Errorf("since the beginning: %+v", got)
 	}
 }
 

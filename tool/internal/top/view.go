@@ -134,6 +134,9 @@ func (m Model) processLines() []string {
 		return append(lines, m.kindLines(s)...)
 	}
 	lines = append(lines, m.figures(s)...)
+	if m.profiling {
+		return append(lines, m.stackLines()...)
+	}
 	return append(lines, m.classLines(s)...)
 }
 
