@@ -30,6 +30,7 @@ three readings is not told.`,
 		{Line: "heap 812", Does: "in the terminal"},
 		{Line: "heap 812 --svg heap.svg --png heap.png", Does: "as pictures"},
 		{Line: "heap core.812", Does: "of a process that has died"},
+		{Line: "heap 812 --pages", Does: "what keeps half-empty pages in memory"},
 		{Line: "heap 812 --walk | sort -k 2 -n | tail", Does: "the largest live objects"},
 	},
 	Exits: []cli.Exit{
@@ -43,6 +44,8 @@ three readings is not told.`,
 type options struct {
 	svg, png   string
 	walk, json bool
+	pages      bool
+	limit      int
 }
 
 func setup(fs *pflag.FlagSet) cli.Action {
@@ -50,8 +53,13 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.svg, "svg", "", "draw an SVG into this `file`")
 	fs.StringVar(&o.png, "png", "", "draw a PNG into this `file`")
 	fs.BoolVar(&o.walk, "walk", false, "list every live object instead: address and size")
+	fs.BoolVar(&o.pages, "pages", false, "list pages that live objects hold in place though they leave most of them idle, and, while sampling is on, whose objects")
+	fs.IntVar(&o.limit, "limit", 20, "with --pages, list at most this `number` of them; 0: all")
 	fs.BoolVar(&o.json, "json", false, "print JSON; with --walk a line an object")
-	return cli.Arguments(1, 1, subject.Usage, func(_ context.Context, env cli.Env, args []string) error {
+	return cli.Arguments(1, 1, subject.Usage, func(ctx context.Context, env cli.Env, args []string) error {
+		if o.pages {
+			return o.showPages(ctx, env, args[0])
+		}
 		title, h, err := read(args[0])
 		if err != nil {
 			return err

@@ -271,3 +271,18 @@ func TestOverwrittenStructuresAreNamed(t *testing.T) {
 	}
 	t.Log(strings.TrimSpace(errs))
 }
+
+// Pages are listed with what they hold and whose it is; those that are full, empty or clean are not.
+func TestPagesThatAreHeld(t *testing.T) {
+	held := Held(example(), map[uint64]string{base + 1<<30: "Put < main"})
+	held.Title = "process 812 (app), Granary 0.1.0"
+	for i, p := range held.Worst {
+		if p.Idle == 0 || p.Live == 0 || p.Idle >= 4096 || i > 0 && p.Idle > held.Worst[i-1].Idle {
+			t.Errorf("page %+v", p)
+		}
+	}
+	held.Worst = held.Worst[:5]
+	var out bytes.Buffer
+	held.write(&out, 0)
+	golden.Check(t, "testdata/pages.golden", out.Bytes())
+}

@@ -26,16 +26,33 @@ func (p *Pins) Unknown() float64 {
 	return max(0, float64(p.Total)-known)
 }
 
+// A Page is a page of the system that live objects hold in place although they leave part of it idle.
+type Page struct {
+	Address    uint64
+	ObjectSize uint64 // bytes
+	Live       uint64 // objects on it
+	Idle       uint64 // bytes that no live object covers
+}
+
+// Pages are those that are held in place and partly idle, by address.
+func Pages(h *inspect.HeapMap) (pages []Page) {
+	for i := range h.Slabs {
+		s := &h.Slabs[i]
+		for page := range pagesOf(s, h.OSPage) {
+			if live, idle := occupied(s, h.OSPage, page); live > 0 && idle > 0 {
+				pages = append(pages, Page{s.Address + page*h.OSPage, s.ObjectSize, live, idle})
+			}
+		}
+	}
+	return pages
+}
+
 // FindPins computes the idle bytes that the stacks of s hold in place in the heap h.
 func FindPins(s *inspect.Samples, h *inspect.HeapMap) *Pins {
 	p := &Pins{Stacks: make([]float64, len(s.Stacks))}
-	for i := range h.Slabs {
-		for page := range pagesOf(&h.Slabs[i], h.OSPage) {
-			if live, idle := occupied(&h.Slabs[i], h.OSPage, page); live > 0 && idle > 0 {
-				p.Total += idle
-				p.Pages++
-			}
-		}
+	for _, page := range Pages(h) {
+		p.Total += page.Idle
+		p.Pages++
 	}
 	for _, sample := range s.Live {
 		if slab := slabOf(h, sample.Address); slab != nil && sample.Stack < len(p.Stacks) {
