@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -88,7 +90,7 @@ type builder struct {
 }
 
 func newBuilder(h Heap) *builder {
-	b := &builder{library: h.Library, locations: map[uint64]*profile.Location{}, pseudo: map[string]*profile.Location{}}
+	b := &builder{library: sharedLibrary(h.Library), locations: map[uint64]*profile.Location{}, pseudo: map[string]*profile.Location{}}
 	b.p = &profile.Profile{
 		DefaultSampleType: InUseSpace,
 		PeriodType:        &profile.ValueType{Type: "space", Unit: "bytes"},
@@ -112,6 +114,15 @@ func newBuilder(h Heap) *builder {
 	}
 	b.p.Mapping = b.mappings
 	return b
+}
+
+// sharedLibrary is the path if it is that of a library of its own; empty where the allocator is linked into
+// the program and its code cannot be told apart.
+func sharedLibrary(path string) string {
+	if strings.Contains(filepath.Base(path), ".so") {
+		return path
+	}
+	return ""
 }
 
 // add adds one sample; values are in the order of sampleTypes.

@@ -29,6 +29,7 @@ shown by size class: nobody knows any more who did it. By default it prints the 
 		{Line: "profile 812", Does: "30 seconds, then who holds what was allocated meanwhile"},
 		{Line: "profile 812 --http :0", Does: "as a web page with a flame graph, on this machine only"},
 		{Line: "profile 812 --pins", Does: "who keeps half-empty pages in memory"},
+		{Line: "profile 812 --cpu", Does: "who spends CPU time in the allocator"},
 		{Line: "profile 812 --seconds 120 -o heap.pb.gz", Does: "into a file for `granary profile view`, or pprof"},
 		{Line: "profile core.812 --svg flame.svg", Does: "of a process that died while it was sampling"},
 	},
@@ -49,9 +50,16 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.rate, "rate", "512KiB", "mean `distance` between samples: less is more exact, and costs more")
 	o.kinds = kindFlags(fs)
 	lifetime := fs.Bool("lifetime", false, "how long freed objects lived")
+	cpu := fs.Bool("cpu", false, "instead, who spends CPU time in the allocator")
 	o.out.flags(fs)
 	return cli.Arguments(1, 1, subject.Usage, func(ctx context.Context, env cli.Env, args []string) error {
 		o.waits = func() bool { return fs.Changed("seconds") }
+		if *cpu {
+			if err := errors.Join(o.check(), o.out.check()); err != nil {
+				return err
+			}
+			return o.cpu(ctx, env, args[0])
+		}
 		return o.run(ctx, env, args[0], *lifetime)
 	})
 }
@@ -91,6 +99,13 @@ func Rate(text string) (uint64, error) {
 	return rate, nil
 }
 
+func (o options) check() error {
+	if o.seconds <= 0 || o.seconds > 7*86400 {
+		return cli.Usagef("--seconds must be above zero, and a week at most")
+	}
+	return nil
+}
+
 func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool) (err error) {
 	rate, err := Rate(o.rate)
 	if err != nil {
@@ -100,10 +115,7 @@ func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool
 	if err != nil {
 		return err
 	}
-	if o.seconds <= 0 || o.seconds > 7*86400 {
-		return cli.Usagef("--seconds must be above zero, and a week at most")
-	}
-	if err := o.out.check(); err != nil {
+	if err := errors.Join(o.check(), o.out.check()); err != nil {
 		return err
 	}
 	s, err := subject.Open(procfs.Live(), arg)

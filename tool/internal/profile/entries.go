@@ -133,7 +133,7 @@ func WriteText(w io.Writer, p *profile.Profile, index, number, limit, width int)
 	if limit > 0 && len(entries) > limit {
 		entries, more = entries[:limit], len(entries)-limit
 	}
-	bytes := p.SampleType[index].Unit == "bytes"
+	unit := p.SampleType[index].Unit
 	t := present.Table{Header: []string{" " + strings.ToUpper(p.SampleType[index].Type)}}
 	if shares {
 		t.Header = append(t.Header, " SHARE")
@@ -143,12 +143,12 @@ func WriteText(w io.Writer, p *profile.Profile, index, number, limit, width int)
 	}
 	t.Header = append(t.Header, "STACK (innermost first)")
 	for _, e := range entries {
-		cells := []string{amount(e.Values[index], bytes)}
+		cells := []string{amount(e.Values[index], unit)}
 		if shares {
 			cells = append(cells, present.Percent(float64(e.Values[index]), float64(total)))
 		}
 		if number >= 0 {
-			cells = append(cells, amount(e.Values[number], false))
+			cells = append(cells, amount(e.Values[number], "count"))
 		}
 		t.Rows = append(t.Rows, append(cells, Chain(e.Stack, frameLimit)))
 	}
@@ -158,12 +158,14 @@ func WriteText(w io.Writer, p *profile.Profile, index, number, limit, width int)
 	}
 }
 
-func amount(n int64, bytes bool) string {
+func amount(n int64, unit string) string {
 	switch {
 	case n < 0:
-		return "-" + amount(-n, bytes)
-	case bytes:
+		return "-" + amount(-n, unit)
+	case unit == "bytes":
 		return present.Bytes(uint64(n))
+	case unit == "nanoseconds":
+		return fmt.Sprintf("%.3g s", float64(n)/1e9)
 	}
 	return present.Count(uint64(n))
 }

@@ -73,7 +73,7 @@ func WriteFlame(w io.Writer, p *profile.Profile, index int, title string) error 
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="ui-monospace, monospace" font-size="11">`+"\n", flameWidth, height)
 	fmt.Fprintf(out, `<rect width="%d" height="%d" fill="#fff"/><text x="8" y="21" font-size="14" fill="#222">%s</text>`+"\n", flameWidth, height, html.EscapeString(title))
-	f := flame{out: out, total: root.value, bytes: p.SampleType[index].Unit == "bytes"}
+	f := flame{out: out, total: root.value, unit: p.SampleType[index].Unit}
 	if root.value > 0 {
 		f.draw(root, 0, flameTop)
 	}
@@ -84,7 +84,7 @@ func WriteFlame(w io.Writer, p *profile.Profile, index int, title string) error 
 type flame struct {
 	out   io.Writer
 	total int64
-	bytes bool
+	unit  string
 }
 
 func (f flame) draw(n *node, left float64, top int) {
@@ -94,12 +94,12 @@ func (f flame) draw(n *node, left float64, top int) {
 	}
 	share := present.Percent(float64(n.value), float64(f.total))
 	fmt.Fprintf(f.out, `<g><title>%s: %s, %s</title><rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s" rx="2"/>`,
-		html.EscapeString(n.name), amount(n.value, f.bytes), share, left, top, max(0.2, width-0.6), flameRow-1, color(n.name))
+		html.EscapeString(n.name), amount(n.value, f.unit), share, left, top, max(0.2, width-0.6), flameRow-1, color(n.name))
 	if room := int((width - 6) / flameGlyph); room >= 3 {
 		label := []rune(n.name)
 		if len(label) > room {
 			label = append(label[:room-1], '…')
-		} else if with := fmt.Sprintf("%s  %s", n.name, amount(n.value, f.bytes)); len(with) <= room {
+		} else if with := fmt.Sprintf("%s  %s", n.name, amount(n.value, f.unit)); len(with) <= room {
 			label = []rune(with)
 		}
 		fmt.Fprintf(f.out, `<text x="%.1f" y="%d" fill="#222">%s</text>`, left+4, top+flameRow-5, html.EscapeString(string(label)))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/symbol"
@@ -219,13 +218,6 @@ func TestPinsAddUpToTheIdleBytes(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, command cli.Command, args ...string) (string, string, int) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs, Version: "1"}, []cli.Command{command}, append(strings.Fields(command.Name), args...))
-	return out.String(), errs.String(), code
-}
-
 func TestViewReadsFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	p := sample().Build().Profile
@@ -258,12 +250,12 @@ func TestViewReadsFilesOfOthers(t *testing.T) {
 		{filepath.Join(dir, "none"), "no such file", 1},
 		{ours + " --collapsed --heap_v2", "choose one of", 2},
 	} {
-		out, errs, code := run(t, View, strings.Fields(c.args)...)
+		out, errs, code := command(t, View, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: code %d, printed %s%s", c.args, code, out, errs)
 		}
 	}
-	if out, errs, code := run(t, Diff, ours, ours); code != 0 || !strings.Contains(out, "nothing of this kind") {
+	if out, errs, code := command(t, Diff, ours, ours); code != 0 || !strings.Contains(out, "nothing of this kind") {
 		t.Errorf("diff with itself: code %d, %s%s", code, out, errs)
 	}
 }

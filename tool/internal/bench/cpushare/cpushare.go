@@ -36,6 +36,8 @@ type Sampler struct {
 	events []int
 	hits   map[uint64]int // user addresses
 	kernel int
+	chains map[string]*Chain // nil: only addresses are wanted
+	unwind Unwind
 	stop   chan struct{}
 	done   chan struct{}
 }
@@ -46,7 +48,11 @@ func Start(proc procfs.FS, pid, perSecond int) (*Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sampler{hits: map[uint64]int{}, stop: make(chan struct{}), done: make(chan struct{})}
+	return start(&Sampler{}, threads, perSecond)
+}
+
+func start(s *Sampler, threads []int, perSecond int) (*Sampler, error) {
+	s.hits, s.stop, s.done = map[uint64]int{}, make(chan struct{}), make(chan struct{})
 	for cpu := range runtime.NumCPU() {
 		if err := s.open(threads, cpu, perSecond); err != nil {
 			s.close()
@@ -75,7 +81,7 @@ func threads(proc procfs.FS, pid int) ([]int, error) {
 func (s *Sampler) open(threads []int, cpu, perSecond int) error {
 	ring := -1
 	for _, tid := range threads {
-		fd, err := event(tid, cpu, perSecond)
+		fd, err := s.event(tid, cpu, perSecond)
 		switch {
 		case errors.Is(err, unix.ESRCH): // the thread has ended
 			continue
@@ -100,10 +106,13 @@ func (s *Sampler) open(threads []int, cpu, perSecond int) error {
 }
 
 // event asks for samples of user and kernel time, or of user time alone where only that is allowed.
-func event(tid, cpu, perSecond int) (int, error) {
+func (s *Sampler) event(tid, cpu, perSecond int) (int, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(perSecond),
 		Sample_type: unix.PERF_SAMPLE_IP, Bits: unix.PerfBitFreq | unix.PerfBitInherit,
+	}
+	if s.chains != nil {
+		wantStacks(&attr)
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -151,6 +160,9 @@ func (s *Sampler) read(ring []byte) {
 		if kind == unix.PERF_RECORD_SAMPLE && length >= 16 {
 			if mode == userMode {
 				s.hits[word(data, at+8)]++
+				if s.chains != nil {
+					s.chain(data, at+8, at+length)
+				}
 			} else {
 				s.kernel++
 			}

@@ -1,0 +1,189 @@
+package profile
+
+import (
+	"cmp"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"granary/tool/internal/bench/cpushare"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/inspect"
+	"granary/tool/internal/present"
+	"granary/tool/internal/procfs"
+	"granary/tool/internal/subject"
+	"granary/tool/internal/term"
+)
+
+// perSecond is how often a busy CPU is sampled; no divisor of a usual clock.
+const perSecond = 499
+
+// The names of frames that are not functions.
+const (
+	OutsideFrame   = "[outside the allocator]"
+	KernelFrame    = "[kernel]"
+	AllocatorFrame = "[allocator]"
+)
+
+// CPU samples where the process spends its time, and attributes what is the allocator's to who called it.
+func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
+	s, err := subject.Open(procfs.Live(), arg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if s.PID == 0 {
+		return cli.Usagef("--cpu looks at a process that runs, not at a core file")
+	}
+	if sharedLibrary(s.Library) == "" {
+		return fmt.Errorf("Granary is linked into %s, where its code cannot be told from the program's: run the program with the library preloaded", s.Library)
+	}
+	modules, err := s.Modules()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(modules, func(a, b inspect.Module) int { return cmp.Compare(a.Start, b.Start) })
+	c := CPU{Title: s.Title, Library: s.Library, Modules: modules}
+	way, err := c.exit(env, s)
+	if err != nil {
+		return err
+	}
+	sampler, err := cpushare.StartChains(procfs.Live(), s.PID, perSecond, way.unwind)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	wait := time.Duration(o.seconds * float64(time.Second))
+	if _, terminal := term.Width(env.Stderr); terminal {
+		fmt.Fprintf(env.Stderr, "sampling for %v; ctrl-c shows what there is\n", wait)
+	}
+	waitErr := sleep(ctx, s.PID, wait)
+	c.Chains, c.Kernel = sampler.StopChains()
+	if waitErr != nil {
+		return waitErr
+	}
+	c.Taken, c.For = time.Now(), time.Since(begin)
+	p := c.Build()
+	finder(env, s).Symbolize(ctx, p)
+	inside, all := c.Inside()
+	if all == 0 {
+		return fmt.Errorf("process %d used no CPU time in these %v", s.PID, c.For.Round(100*time.Millisecond))
+	}
+	words := []string{fmt.Sprintf("%s: the allocator takes %s of its CPU time (%s samples in %v)", s.Title,
+		present.Percent(float64(inside), float64(all)), present.Count(uint64(all)), c.For.Round(100*time.Millisecond))}
+	return o.out.write(ctx, env, p, Kind{Type: "cpu"}, words)
+}
+
+// exit is the way out of the allocator's code.
+func (c CPU) exit(env cli.Env, s *subject.Subject) (*exit, error) {
+	var own []inspect.Module
+	for _, m := range c.Modules {
+		if m.Path == c.Library {
+			own = append(own, m)
+		}
+	}
+	if len(own) == 0 {
+		return nil, fmt.Errorf("%s is not mapped in process %d", c.Library, s.PID)
+	}
+	file, err := finder(env, s).Open(&profile.Mapping{Start: own[0].Start, Limit: own[0].End, File: c.Library})
+	if err != nil {
+		return nil, fmt.Errorf("read the allocator's code: %w", err)
+	}
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the allocator's code: %w", err)
+	}
+	return newExit(f, own)
+}
+
+// callers are the return addresses outside the allocator: the first by its call frame information, the
+// others by frame pointers, as long as these lead to code.
+func (c CPU) callers(chain cpushare.Chain) []uint64 {
+	out := []uint64{chain.Caller}
+	for _, w := range chain.Above {
+		switch {
+		case w == chain.Caller:
+			out = out[:1]
+		case !c.code(w - 1):
+			return out
+		case !c.inside(w - 1):
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// A CPU is where a process was found, some hundred times a second.
+type CPU struct {
+	Title   string
+	Library string           // path of the allocator
+	Modules []inspect.Module // by address
+	Taken   time.Time
+	For     time.Duration
+	Chains  []cpushare.Chain
+	Kernel  int
+}
+
+// inside is true for an address of the allocator's code, code for one of any.
+func (c CPU) inside(address uint64) bool {
+	m, ok := c.module(address)
+	return ok && m.Path == c.Library
+}
+
+func (c CPU) code(address uint64) bool {
+	_, ok := c.module(address)
+	return ok
+}
+
+func (c CPU) module(address uint64) (inspect.Module, bool) {
+	i, _ := slices.BinarySearchFunc(c.Modules, address, func(m inspect.Module, a uint64) int { return cmp.Compare(m.Start, a+1) })
+	if i == 0 || address >= c.Modules[i-1].End {
+		return inspect.Module{}, false
+	}
+	return c.Modules[i-1], true
+}
+
+// Inside is how many samples were in the allocator, and how many there are.
+func (c CPU) Inside() (inside, all int) {
+	all = c.Kernel
+	for _, chain := range c.Chains {
+		all += chain.Count
+		if c.inside(chain.Address) {
+			inside += chain.Count
+		}
+	}
+	return inside, all
+}
+
+// Build makes a profile of CPU time: the allocator by its callers, the rest as one.
+func (c CPU) Build() *profile.Profile {
+	b := newBuilder(Heap{Title: c.Title, Taken: c.Taken, Modules: c.Modules, Samples: &inspect.Samples{For: c.For}})
+	b.p.SampleType = []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}
+	b.p.DefaultSampleType = "cpu"
+	b.p.PeriodType = &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}
+	b.p.Period = int64(time.Second) / perSecond
+	add := func(locations []*profile.Location, count int) {
+		b.add(locations, float64(count), float64(count)*float64(b.p.Period))
+	}
+	outside := 0
+	for _, chain := range c.Chains {
+		if !c.inside(chain.Address) {
+			outside += chain.Count
+			continue
+		}
+		stack := b.named(AllocatorFrame)
+		if chain.Caller != 0 {
+			stack = append(stack, b.frames(c.callers(chain))...)
+		}
+		add(stack, chain.Count)
+	}
+	add(b.named(OutsideFrame), outside)
+	add(b.named(KernelFrame), c.Kernel)
+	return b.p
+}

@@ -1,0 +1,122 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"granary/tool/internal/bench/cpushare"
+	"granary/tool/internal/built"
+	"granary/tool/internal/cli"
+	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
+)
+
+func TestCPUByCaller(t *testing.T) {
+	c := CPU{Title: "process 812", Library: "/lib/libgranary.so", Kernel: 10, Modules: []inspect.Module{
+		{Start: program, End: program + 0x1000, Path: "/usr/bin/server"}, {Start: library, End: library + 0x1000, Path: "/lib/libgranary.so"}},
+		Chains: []cpushare.Chain{
+			{Address: library + 0x10, Caller: program + 0x101, Above: []uint64{program + 0x101, program + 0x11, 7, program + 0x22}, Count: 30},
+			{Address: library + 0x20, Count: 5},
+			{Address: program + 0x300, Count: 55},
+		}}
+	p := c.Build()
+	named(t, p)
+	var out bytes.Buffer
+	WriteText(&out, p, Index(p, "cpu"), -1, 0, 0)
+	golden.Check(t, "testdata/cpu.golden", out.Bytes())
+	if inside, all := c.Inside(); inside != 35 || all != 100 {
+		t.Errorf("%d of %d samples are the allocator's", inside, all)
+	}
+}
+
+// churner spends its time in malloc and free, nearly all of it called by one function.
+const churner = `#include <stdio.h>
+#include <stdlib.h>
+void* volatile kept[4096];
+__attribute__((noinline)) void busy_site(unsigned i) { unsigned k = i * 2654435761u >> 20; free(kept[k]); kept[k] = malloc(16 + i % 3000); }
+int main(void) { puts("ready"); fflush(stdout); for (unsigned i = 0;; ++i) busy_site(i); }
+`
+
+// compile builds a C program of this text.
+func compile(t *testing.T, text string, flags ...string) string {
+	t.Helper()
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler")
+	}
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "planted.c"), filepath.Join(dir, "planted")
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(compiler, append([]string{"-O2", "-g", "-o", program, source, "-pthread"}, flags...)...).CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v: %s", err, out)
+	}
+	return program
+}
+
+// runs starts a program under the library, waits for its line "ready", and ends it with the test.
+func runs(t *testing.T, program string, env ...string) int {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Env = append(append(os.Environ(), "LD_PRELOAD="+built.Library(t)), env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	if _, err := out.Read(make([]byte, 6)); err != nil {
+		t.Fatalf("%s said nothing: %v", program, err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestCPUOfARealProgram(t *testing.T) {
+	pid := runs(t, compile(t, churner))
+	out, errs, code := command(t, Row, strconv.Itoa(pid), "--cpu", "--seconds", "1", "--collapsed")
+	if strings.Contains(errs, cpushare.ErrNotAllowed.Error()) {
+		t.Skip(errs)
+	}
+	if code != 0 {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	sums, total := map[string]int{}, 0
+	for line := range strings.Lines(out) {
+		stack, count, _ := strings.Cut(strings.TrimSpace(line), "] ")
+		if strings.HasSuffix(stack, AllocatorFrame[:len(AllocatorFrame)-1]) {
+			n, err := strconv.Atoi(count)
+			if err != nil {
+				t.Fatal(errors.Join(err, errors.New(line)))
+			}
+			total += n
+			if strings.Contains(stack, "busy_site;") {
+				sums["busy_site"] += n
+			}
+		}
+	}
+	if total == 0 || float64(sums["busy_site"]) < 0.9*float64(total) {
+		t.Errorf("of %d ns in the allocator, %d are put down to the only caller:\n%s", total, sums["busy_site"], out)
+	}
+}
+
+// command runs a command as a user does.
+func command(t *testing.T, c cli.Command, args ...string) (string, string, int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := cli.Env{Stdout: &out, Stderr: &errs, Version: "1", Environ: os.Environ()}
+	code := cli.Main(context.Background(), env, []cli.Command{c}, append(strings.Fields(c.Name), args...))
+	return out.String(), errs.String(), code
+}
