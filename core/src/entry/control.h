@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "os/linux.h"
 
 namespace granary {
 
@@ -30,6 +31,10 @@ class Control {
   // Whether somebody asked for something that nobody has done yet.
   bool Pending() const noexcept {
     return requested_.load(std::memory_order_acquire) != answered_.load(std::memory_order_relaxed);
+  }
+  // What stays as it is until somebody asks.
+  Linux::Awaited asked() const noexcept {
+    return {&requested_, answered_.load(std::memory_order_relaxed)};
   }
   // Does what is asked for, unless another thread is at it. No lock may be held.
   GRANARY_COLD void Serve() noexcept;

@@ -316,8 +316,9 @@ void Upkeep::HelperLoop() noexcept {
     const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
-    const bool rung = Linux::WaitForOrBell(asleep_, 1, granary_bell, kBellValue,
-                                           dormant ? DormantMillis() : tick - now);
+    const bool rung =
+        Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, control_.asked(),
+                             dormant ? DormantMillis() : tick - now);
     asleep_.store(0);
     if (dormant && !rung) {  // the decay time may be another by now
       quiet = 0;

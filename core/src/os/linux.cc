@@ -259,17 +259,18 @@ struct Waiter {
   uint32_t reserved = 0;
 };
 
-bool Linux::WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, const uint32_t& bell,
-                          uint32_t bell_value, uint64_t millis) noexcept {
-  constexpr uint32_t kSize32 = 2;
-  const Waiter waiters[2] = {{value, AddressOf(&word), kSize32 | FUTEX_PRIVATE_FLAG},
-                             {bell_value, AddressOf(&bell), kSize32}};
+bool Linux::WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, Awaited bell, Awaited asked,
+                          uint64_t millis) noexcept {
+  constexpr uint32_t kSize32 = 2, kPrivate = kSize32 | FUTEX_PRIVATE_FLAG;
+  const Waiter waiters[3] = {{value, AddressOf(&word), kPrivate},
+                             {bell.value, AddressOf(bell.word), kSize32},
+                             {asked.value, AddressOf(asked.word), kPrivate}};
   timespec until{};
   clock_gettime(CLOCK_MONOTONIC, &until);
   const uint64_t nanos = static_cast<uint64_t>(until.tv_nsec) + millis % 1000 * 1000000;
   until.tv_sec += static_cast<time_t>(millis / 1000 + nanos / 1000000000);
   until.tv_nsec = static_cast<long>(nanos % 1000000000);
-  const long result = Call(SYS_futex_waitv, Bits(waiters), 2, 0, Bits(&until), CLOCK_MONOTONIC);
+  const long result = Call(SYS_futex_waitv, Bits(waiters), 3, 0, Bits(&until), CLOCK_MONOTONIC);
   constexpr long kInterrupted = -4, kChanged = -11, kTimedOut = -110;
   // Whatever else it says (no such call, forbidden by a filter), it did not wait.
   if (Failed(result) && result != kInterrupted && result != kChanged && result != kTimedOut) {

@@ -38,10 +38,17 @@ struct Linux {
   // closed.
   static int OpenFile(const char* path) noexcept;
   static long ReadAndClose(int file, char* to, size_t size) noexcept;
-  // Likewise, or until somebody rings `bell`, a word that is in a file and always has `bell_value`;
-  // true if it was rung. Kernels before 5.16 cannot wait for both: it looks 10 times a second.
-  static bool WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, const uint32_t& bell,
-                            uint32_t bell_value, uint64_t millis) noexcept;
+  // A word and the value it has until something happens.
+  struct Awaited {
+    const void* word;
+    uint32_t value;
+  };
+  // Likewise, or until somebody rings `bell`, a word that is in a file and never changes; true if
+  // it was rung. A process that is stopped misses that: when it goes on it also finds that `asked`,
+  // whose word somebody outside wrote, has changed. Kernels before 5.16 cannot wait for all of
+  // these: it looks 10 times a second.
+  static bool WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, Awaited bell,
+                            Awaited asked, uint64_t millis) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
   static uint64_t ProcessId() noexcept;
   // Writes the pieces to a file `temporary`, readable for everybody, and makes it the file `path`.

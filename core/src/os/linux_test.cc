@@ -37,7 +37,7 @@ class Bell : public testing::Test {
   FILE* file_ = tmpfile();
   uint32_t* inside_ = nullptr;
   uint32_t* outside_ = nullptr;
-  std::atomic<uint32_t> word_{1};
+  std::atomic<uint32_t> word_{1}, asked_{0};
 
  private:
   uint32_t* Map(int flags) {
@@ -52,7 +52,9 @@ TEST_F(Bell, WakesWhoWaitsForIt) {
     GTEST_SKIP() << "this kernel cannot wait for two futexes";
   }
   std::atomic<bool> rung{false};
-  std::thread waiter([&] { rung = Linux::WaitForOrBell(word_, 1, *inside_, 0, kLong); });
+  std::thread waiter([&] {
+    rung = Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong);
+  });
   while (!rung) {
     Ring();
     std::this_thread::yield();
@@ -63,7 +65,7 @@ TEST_F(Bell, WakesWhoWaitsForIt) {
 TEST_F(Bell, IsNotNeededForTheWordToWake) {
   std::atomic<bool> done{false};
   std::thread waiter([&] {
-    EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *inside_, 0, kLong));
+    EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong));
     done = true;
   });
   while (!done) {
@@ -75,20 +77,25 @@ TEST_F(Bell, IsNotNeededForTheWordToWake) {
 
 TEST_F(Bell, ReturnsWhenTheWordHasChanged) {
   word_ = 2;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *inside_, 0, kLong));
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong));
+}
+
+TEST_F(Bell, ReturnsWhenSomebodyAskedMeanwhile) {
+  asked_ = 1;
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong));
 }
 
 TEST_F(Bell, ReturnsWhenTheTimeIsOver) {
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *inside_, 0, 1));
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, 1));
 }
 
 // Where the call is refused it must not spin: it waits for the word alone.
 TEST_F(Bell, ThatCannotBeReachedLeavesTheWord) {
   const auto* const nowhere = reinterpret_cast<const uint32_t*>(uintptr_t{1} << 40);
   word_ = 2;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *nowhere, 0, kLong));
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {nowhere, 0}, {&asked_, 0}, kLong));
   word_ = 1;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, *nowhere, 0, kLong));
+  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {nowhere, 0}, {&asked_, 0}, kLong));
 }
 
 TEST(LinuxFiles, AreReplacedWholeAndRemoved) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
@@ -171,8 +172,27 @@ func TestAStoppedProcessDoesNotAnswerUntilItGoesOn(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
+	// What was asked for meanwhile is done now, although nobody asks again.
+	if after := fallsTo(t, pid, 60<<20); after > 60<<20 {
+		t.Errorf("ten seconds after it went on, RSS is %d", after)
+	}
 	if out, errs, code := call(strconv.Itoa(pid), "purge"); code != 0 || !strings.Contains(out, "gave back") {
 		t.Errorf("when it goes on: code %d, printed %q, said %q", code, out, errs)
+	}
+}
+
+// fallsTo waits for RSS to be below a bound, at most ten seconds; it returns the last RSS.
+func fallsTo(t *testing.T, pid int, bound uint64) uint64 {
+	t.Helper()
+	for try := 0; ; try++ {
+		memory, err := procfs.Live().Memory(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if memory.RSS <= bound || try == 500 {
+			return memory.RSS
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
