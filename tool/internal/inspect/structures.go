@@ -1,8 +1,10 @@
 package inspect
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 )
 
 // readEach reads pieces; where one cannot be read, it is named as damage and left zero.
@@ -25,17 +27,17 @@ func (w *walker) readEach(what string, spans []span) error {
 	return nil
 }
 
-func (w *walker) tracker(address uint64, s span) Tracker {
+func (w *walker) tracker(address uint64, s wanted) Tracker {
 	n := func(name string, width uint32) uint64 {
-		v, _ := number(s.to, w.l.constant(name), width)
+		v, _ := number(s.bytes, w.l.constant(name), width)
 		return v
 	}
 	t := Tracker{Address: address, State: TrackerDamaged}
 	t.HugeAllowed = n("tracker.huge_allowed", 1) != 0
 	t.Used, t.Dirty = int(n("tracker.used_count", 2)), int(n("tracker.dirty_count", 2))
 	words := int((w.l.constant("tracker")/w.h.Granule + 63) / 64)
-	t.UsedBits = wordsAt(s.to, w.l.constant("tracker.used"), words)
-	t.DirtyBits = wordsAt(s.to, w.l.constant("tracker.dirty"), words)
+	t.UsedBits = wordsAt(s.bytes, w.l.constant("tracker.used"), words)
+	t.DirtyBits = wordsAt(s.bytes, w.l.constant("tracker.dirty"), words)
 	if base := n("tracker.base", 8); base != address {
 		w.damage("the tracker of %#x says it is that of %#x", address, base)
 		return t
@@ -78,35 +80,67 @@ func count(words []uint64) (ones int) {
 	return ones
 }
 
+// A found is where a slab is described, and its class by the page map; 0 where that does not tell.
+type found struct {
+	address uint64
+	class   int
+}
+
+// bitWords is how many words of bits the slabs of a class have; 0 for a class that has none.
+func (w *walker) bitWords(class int) int {
+	if class >= len(w.l.classes) {
+		return 0
+	}
+	return (int(min(w.l.classes[class].slabObjects, 1<<16)) + 63) / 64
+}
+
 // slabs reads descriptions of slabs that lie in `within`.
-func (w *walker) slabs(addresses []uint64, within Range) error {
+func (w *walker) slabs(all []found, within Range) error {
 	head := w.l.constant("slab.bits")
 	if head > 1<<12 {
 		return failure(ErrDamaged, "the library's description of itself is damaged: slabs begin with %d bytes", head)
 	}
-	heads := make([]span, 0, len(addresses))
-	for _, address := range addresses {
-		heads = append(heads, span{address, make([]byte, head)})
+	pieces := make([]wanted, len(all))
+	words := 0
+	for i, f := range all {
+		pieces[i] = wanted{address: f.address, size: int(head) + 8*w.bitWords(f.class)}
+		words += w.bitWords(f.class)
 	}
-	if err := w.readEach("slab", heads); err != nil {
+	if err := w.gather("slab", pieces); err != nil {
 		return err
 	}
-	var bitmaps []span
-	var slabs []Slab
-	for _, s := range heads {
-		slab, ok := w.slab(s, within)
+	room := make([]uint64, 2*words)
+	cut := func(n int) []uint64 {
+		if n > len(room) {
+			return make([]uint64, n)
+		}
+		part := room[:n:n]
+		room = room[n:]
+		return part
+	}
+	w.h.Slabs = slices.Grow(w.h.Slabs, len(all))
+	at := w.slabOffsets()
+	for i, piece := range pieces {
+		slab, ok := w.slab(piece, at, within)
 		if !ok {
 			continue
 		}
-		slabs = append(slabs, slab)
-		bitmaps = append(bitmaps, span{s.address + head, make([]byte, 8*((slab.Objects+63)/64))})
-	}
-	if err := w.readEach("slab", bitmaps); err != nil {
-		return err
-	}
-	for i, slab := range slabs {
-		slab.FreeBits = wordsAt(bitmaps[i].to, 0, (slab.Objects+63)/64)
-		slab.CachedBits = make([]uint64, len(slab.FreeBits))
+		if slab.Class != all[i].class && all[i].class != 0 {
+			w.damage("the slab described at %#x is of class %d, the page map says %d", piece.address, slab.Class, all[i].class)
+			continue
+		}
+		n := w.bitWords(slab.Class)
+		bits := piece.bytes[head:]
+		if len(bits) < 8*n {
+			bits = make([]byte, 8*n)
+			if err := w.readEach("slab", []span{{piece.address + head, bits}}); err != nil {
+				return err
+			}
+		}
+		slab.FreeBits, slab.CachedBits = cut(n), cut(n)
+		for k := range slab.FreeBits {
+			slab.FreeBits[k] = binary.LittleEndian.Uint64(bits[8*k:])
+		}
 		if got := count(slab.FreeBits); got != slab.Free {
 			w.damage("the slab at %#x counts %d free objects, its bits say %d", slab.Address, slab.Free, got)
 			slab.Free = min(got, slab.Objects)
@@ -116,24 +150,32 @@ func (w *walker) slabs(addresses []uint64, within Range) error {
 	return nil
 }
 
-func (w *walker) slab(s span, within Range) (Slab, bool) {
-	n := func(name string, width uint32) uint64 {
-		v, _ := number(s.to, w.l.constant(name), width)
+// slabOffsets are where the members of a slab's description lie.
+type slabOffsets struct{ base, clean, free, objects, class, small uint64 }
+
+func (w *walker) slabOffsets() slabOffsets {
+	c := w.l.constant
+	return slabOffsets{c("slab.base"), c("slab.clean"), c("slab.free"), c("slab.objects"), c("slab.class"), c("classes.small")}
+}
+
+func (w *walker) slab(s wanted, at slabOffsets, within Range) (Slab, bool) {
+	n := func(offset uint64, width uint32) uint64 {
+		v, _ := number(s.bytes, offset, width)
 		return v
 	}
-	class := n("slab.class", 1)
-	base := n("slab.base", 8)
-	if class == 0 || class >= w.l.constant("classes.small") || class >= uint64(len(w.l.classes)) {
+	class, base := n(at.class, 1), n(at.base, 8)
+	objects, free := n(at.objects, 2), n(at.free, 2)
+	if class == 0 || class >= at.small || class >= uint64(len(w.l.classes)) {
 		w.damage("the slab described at %#x is of class %d, which does not exist", s.address, class)
 		return Slab{}, false
 	}
 	row := w.l.classes[class]
-	if base < within.Start || base >= within.End || base%w.h.Granule != 0 || n("slab.objects", 2) != row.slabObjects || n("slab.free", 2) > row.slabObjects {
-		w.damage("the slab described at %#x says it has %d of %d objects free at %#x", s.address, n("slab.free", 2), n("slab.objects", 2), base)
+	if base < within.Start || base >= within.End || base%w.h.Granule != 0 || objects != row.slabObjects || free > row.slabObjects {
+		w.damage("the slab described at %#x says it has %d of %d objects free at %#x", s.address, free, objects, base)
 		return Slab{}, false
 	}
 	return Slab{
 		Address: base, Bytes: row.slabBytes, Class: int(class), ObjectSize: row.size,
-		Objects: int(row.slabObjects), Free: int(n("slab.free", 2)), CleanPages: n("slab.clean", 8),
+		Objects: int(row.slabObjects), Free: int(free), CleanPages: n(at.clean, 8),
 	}, true
 }

@@ -94,6 +94,12 @@ func (w *walker) walk() error {
 	if err := w.chunks(); err != nil {
 		return err
 	}
+	space := uint64(0)
+	for _, chunk := range w.h.Chunks {
+		space += chunk.End - chunk.Start
+	}
+	w.h.Slabs = make([]Slab, 0, min(w.c.total("central.slabs"), space/w.h.Granule))
+	w.h.Trackers = make([]Tracker, 0, space/w.l.constant("tracker"))
 	for _, chunk := range w.h.Chunks {
 		if err := w.chunk(chunk); err != nil {
 			return err
@@ -208,7 +214,7 @@ func (w *walker) leaf(address uint64) (uint64, error) {
 
 // column reads the numbers that the page map holds for [from, to), `each` bytes of address space each.
 func (w *walker) column(name string, width, each, from, to uint64) ([]byte, error) {
-	var out []byte
+	out := make([]byte, 0, min((to-from)/each*width, maxPiece))
 	for at := from; at < to; {
 		end := min(to, (at/w.l.constant("leaf")+1)*w.l.constant("leaf"))
 		leaf, err := w.leaf(at)
@@ -219,14 +225,15 @@ func (w *walker) column(name string, width, each, from, to uint64) ([]byte, erro
 		if bytes > maxPiece {
 			return nil, failure(ErrDamaged, "the heap says that a stretch of it has %d bytes: it was overwritten", end-at)
 		}
-		part := make([]byte, bytes)
 		if leaf == 0 {
 			return nil, w.missing(at)
 		}
+		out = slices.Grow(out, int(bytes))
+		part := out[len(out) : len(out)+int(bytes)]
 		if err := w.t.memory.read([]span{{leaf + w.l.constant(name) + at%w.l.constant("leaf")/each*width, part}}); err != nil {
 			return nil, err
 		}
-		out = append(out, part...)
+		out = out[:len(out)+int(bytes)]
 		at = end
 	}
 	return out, nil
@@ -259,15 +266,14 @@ func (w *walker) stretch(from, to uint64) error {
 	if err != nil {
 		return err
 	}
-	spans := make([]span, 0, len(pointers)/8)
-	for i := range len(pointers) / 8 {
-		s := span{address: binary.LittleEndian.Uint64(pointers[8*i:])}
-		if s.address != 0 {
-			s.to = make([]byte, w.l.constant("tracker.bytes"))
+	trackers := make([]wanted, len(pointers)/8)
+	for i := range trackers {
+		trackers[i].address = binary.LittleEndian.Uint64(pointers[8*i:])
+		if trackers[i].address != 0 {
+			trackers[i].size = int(min(w.l.constant("tracker.bytes"), 1<<12))
 		}
-		spans = append(spans, s)
 	}
-	if err := w.readEach("tracker", spans); err != nil {
+	if err := w.gather("tracker", trackers); err != nil {
 		return err
 	}
 	classes, err := w.column("leaf.classes", 1, w.h.Granule, from, to)
@@ -279,8 +285,11 @@ func (w *walker) stretch(from, to uint64) error {
 		return err
 	}
 	perTracker := int(size / w.h.Granule)
-	var found []uint64
-	for i, s := range spans {
+	sampled, most := int(w.l.constant("classes.sampled")), w.l.constant("classes.max")
+	small := int(w.l.constant("classes.small"))
+	var slabsFound []found
+	w.h.Trackers = slices.Grow(w.h.Trackers, len(trackers))
+	for i, s := range trackers {
 		tracker := w.tracker(from+uint64(i)*size, s)
 		w.h.Trackers = append(w.h.Trackers, tracker)
 		if tracker.State != TrackerSpans {
@@ -290,15 +299,20 @@ func (w *walker) stretch(from, to uint64) error {
 			k := i*perTracker + g
 			address := from + uint64(k)*w.h.Granule
 			class, slab := int(classes[k]), binary.LittleEndian.Uint64(slabs[8*k:])
-			if class == int(w.l.constant("classes.sampled")) && slab < w.l.constant("classes.max") {
+			if class == sampled && slab < most {
 				class, slab = int(slab), 0 // a sampled medium object: its class stands where slabs do
 			}
 			switch {
 			case slab != 0:
-				if len(found) == 0 || found[len(found)-1] != slab {
-					found = append(found, slab)
+				if class == sampled {
+					class = 0 // a sampled object hides it here
 				}
-			case class >= int(w.l.constant("classes.small")) && class < len(w.l.classes):
+				if n := len(slabsFound); n == 0 || slabsFound[n-1].address != slab {
+					slabsFound = append(slabsFound, found{slab, class})
+				} else if slabsFound[n-1].class == 0 {
+					slabsFound[n-1].class = class
+				}
+			case class >= small && class < len(w.l.classes):
 				w.medium[address] = len(w.h.Medium)
 				w.h.Medium = append(w.h.Medium, Block{Address: address, Size: w.l.classes[class].size})
 			case class != 0:
@@ -306,5 +320,5 @@ func (w *walker) stretch(from, to uint64) error {
 			}
 		}
 	}
-	return w.slabs(found, Range{from, to})
+	return w.slabs(slabsFound, Range{from, to})
 }
