@@ -6,10 +6,12 @@ package figures
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"io"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -97,10 +99,33 @@ func (f Figure) SVG(out io.Writer) error {
 	}
 	canvas := vgsvg.New(width, f.height())
 	f.lay(p, legend, draw.New(canvas))
-	if _, err := canvas.WriteTo(out); err != nil {
+	var drawn bytes.Buffer
+	if _, err := canvas.WriteTo(&drawn); err != nil {
+		return fmt.Errorf("draw %s: %w", f.Name, err)
+	}
+	if _, err := out.Write(fitted(drawn.Bytes())); err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
 	return nil
+}
+
+// texts are the words of a picture, with their size in pixels.
+var texts = regexp.MustCompile(`(<text [^>]*font-family:)Liberation Sans([^>]*font-size:([0-9.]+)px")>([^<]*)</text>`)
+
+// fitted makes words as long as they were laid out for, whatever font a reader has in place of ours.
+func fitted(svg []byte) []byte {
+	return texts.ReplaceAllFunc(svg, func(text []byte) []byte {
+		part := texts.FindSubmatch(text)
+		size, err := strconv.ParseFloat(string(part[3]), 64)
+		if err != nil {
+			return text
+		}
+		words := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
+		face := font.DefaultCache.Lookup(words, words.Size)
+		length := face.Width(html.UnescapeString(string(part[4])))
+		return fmt.Appendf(nil, `%sLiberation Sans,Arimo,Arial,Helvetica,sans-serif%s textLength="%.5g" lengthAdjust="spacingAndGlyphs">%s</text>`,
+			part[1], part[2], length.Points(), part[4])
+	})
 }
 
 // PNG writes the figure as a picture.

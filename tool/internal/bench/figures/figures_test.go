@@ -7,6 +7,8 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -151,5 +153,25 @@ func TestTicksAreRoundAndEnough(t *testing.T) {
 	}
 	if got := number(1000); got != "1000" {
 		t.Errorf("1000 is written %s", got)
+	}
+}
+
+func TestWordsAreAsLongAsTheyWereLaidOutWhateverTheReadersFont(t *testing.T) {
+	f := Figure{Kind: Ratios, Name: "x", Title: "a < b", XLabel: "times", LogX: true, Labels: []string{"one"}, Lines: []Line{{Name: "glibc", Points: []Point{{X: 2, Low: 1, High: 3}}}}}
+	var svg bytes.Buffer
+	if err := f.SVG(&svg); err != nil {
+		t.Fatal(err)
+	}
+	words, fits := strings.Count(svg.String(), "<text"), strings.Count(svg.String(), `lengthAdjust="spacingAndGlyphs"`)
+	if words < 4 || fits != words || !strings.Contains(svg.String(), ">a &lt; b</text>") {
+		t.Errorf("%d of %d words are fitted\n%s", fits, words, svg.String())
+	}
+	length := func(text string) float64 {
+		match := regexp.MustCompile(`textLength="([0-9.]+)"`).FindSubmatch(fitted([]byte(`<text style="font-family:Liberation Sans;font-size:10px">` + text + `</text>`)))
+		v, _ := strconv.ParseFloat(string(match[1]), 64)
+		return v
+	}
+	if one, two := length("mmmmmm"), length("mmmmmmmmmmmm"); one < 40 || one > 60 || math.Abs(two-2*one) > 0.1 {
+		t.Errorf("six letters are %v long, twelve %v", one, two)
 	}
 }

@@ -199,7 +199,7 @@ func versions(results []*bench.Results) string {
 
 // plot is how the columns stand to Granary, by scenario and goal.
 func plot(results []*bench.Results, l Layout) ([]byte, error) {
-	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, Granary is 1", XLabel: "times worse than Granary (98 % interval over the rounds)", LogX: true}
+	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "times worse than Granary", LogX: true}
 	lines := make([]figures.Line, len(l.Columns))
 	for i, c := range l.Columns {
 		lines[i].Name = c.Title
