@@ -184,7 +184,7 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 	}
 	last := -1
 	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Who is best", "[other](other/report.md) | 1 |",
-		"### What is to be known", "- example, other: <b>not bold</b>", "- other: mimalloc is out from round 1 on: it died"} {
+		"### What is to be known", "- example, other: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
 		at := strings.Index(string(data), wanted)
 		if wanted[0] != '-' && at < last || at < 0 {
 			t.Errorf("%q stands at %d, after %d", wanted, at, last)

@@ -71,6 +71,7 @@ func (s *Sampler) chain(data []byte, at, end uint64) {
 		return v
 	}
 	c := Chain{Address: next()}
+	next() // the process and the thread
 	user := false
 	for n := min(next(), 1<<10); n > 0; n-- {
 		switch v := next(); {

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNotAllowed says that the kernel gives this user no samples.
-var ErrNotAllowed = errors.New("the kernel gives no samples to this user; run as root, or set kernel.perf_event_paranoid to 1")
+var ErrNotAllowed = errors.New("the kernel gives no samples to this user; run as root, or set kernel.perf_event_paranoid to 2")
 
 // A Range is addresses of a process from Start to End.
 type Range struct{ Start, End uint64 }
@@ -34,7 +34,7 @@ const (
 type Sampler struct {
 	rings  [][]byte
 	events []int
-	hits   map[uint64]int // user addresses
+	hits   map[place]int // in user code
 	kernel int
 	chains map[string]*Chain // nil: only addresses are wanted
 	unwind Unwind
@@ -42,17 +42,27 @@ type Sampler struct {
 	done   chan struct{}
 }
 
-// Start samples all threads of a process, also those to come, perSecond times a CPU second.
-func Start(proc procfs.FS, pid, perSecond int) (*Sampler, error) {
-	threads, err := threads(proc, pid)
-	if err != nil {
-		return nil, err
+// A place is where a process was seen.
+type place struct {
+	pid     int
+	address uint64
+}
+
+// Start samples all threads of processes, also the threads and children to come, perSecond times a CPU second.
+func Start(proc procfs.FS, pids []int, perSecond int) (*Sampler, error) {
+	var all []int
+	for i, pid := range pids {
+		own, err := threads(proc, pid)
+		if err != nil && i == 0 { // a child may have ended meanwhile
+			return nil, err
+		}
+		all = append(all, own...)
 	}
-	return start(&Sampler{}, threads, perSecond)
+	return start(&Sampler{}, all, perSecond)
 }
 
 func start(s *Sampler, threads []int, perSecond int) (*Sampler, error) {
-	s.hits, s.stop, s.done = map[uint64]int{}, make(chan struct{}), make(chan struct{})
+	s.hits, s.stop, s.done = map[place]int{}, make(chan struct{}), make(chan struct{})
 	for cpu := range runtime.NumCPU() {
 		if err := s.open(threads, cpu, perSecond); err != nil {
 			s.close()
@@ -109,7 +119,7 @@ func (s *Sampler) open(threads []int, cpu, perSecond int) error {
 func (s *Sampler) event(tid, cpu, perSecond int) (int, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(perSecond),
-		Sample_type: unix.PERF_SAMPLE_IP, Bits: unix.PerfBitFreq | unix.PerfBitInherit,
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID, Bits: unix.PerfBitFreq | unix.PerfBitInherit,
 	}
 	if s.chains != nil {
 		wantStacks(&attr)
@@ -157,9 +167,9 @@ func (s *Sampler) read(ring []byte) {
 		if length < 8 || length > end-at {
 			break
 		}
-		if kind == unix.PERF_RECORD_SAMPLE && length >= 16 {
+		if kind == unix.PERF_RECORD_SAMPLE && length >= 24 { // address, process and thread
 			if mode == userMode {
-				s.hits[word(data, at+8)]++
+				s.hits[place{int(uint32(word(data, at+16))), word(data, at+8)}]++
 				if s.chains != nil {
 					s.chain(data, at+8, at+length)
 				}
@@ -195,8 +205,9 @@ type Share struct {
 	Kernel    float64
 }
 
-// Stop ends the sampling and counts the samples within the allocator's code.
-func (s *Sampler) Stop(allocator []Range) Share {
+// Stop ends the sampling and counts the samples within the allocator's code, which may lie elsewhere in each
+// process.
+func (s *Sampler) Stop(allocator func(pid int) []Range) Share {
 	close(s.stop)
 	<-s.done
 	s.drain()
@@ -204,13 +215,16 @@ func (s *Sampler) Stop(allocator []Range) Share {
 	return count(s.hits, s.kernel, allocator)
 }
 
-func count(hits map[uint64]int, kernel int, allocator []Range) Share {
+func count(hits map[place]int, kernel int, allocator func(pid int) []Range) Share {
 	share := Share{Samples: kernel}
 	inside := 0
-	for address, n := range hits {
+	if allocator == nil {
+		allocator = func(int) []Range { return nil }
+	}
+	for at, n := range hits {
 		share.Samples += n
-		for _, r := range allocator {
-			if r.Start <= address && address < r.End {
+		for _, r := range allocator(at.pid) {
+			if r.Start <= at.address && at.address < r.End {
 				inside += n
 				break
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,11 +17,18 @@ import (
 )
 
 func TestCountKnownAnswer(t *testing.T) {
-	got := count(map[uint64]int{10: 3, 19: 2, 20: 5, 99: 10}, 20, []Range{{10, 20}, {15, 18}})
+	code := func(pid int) []Range {
+		if pid == 7 { // the same addresses hold something else there
+			return []Range{{100, 120}}
+		}
+		return []Range{{10, 20}, {15, 18}}
+	}
+	hits := map[place]int{{1, 10}: 3, {1, 19}: 2, {1, 20}: 5, {1, 99}: 9, {7, 12}: 1}
+	got := count(hits, 20, code)
 	if got.Samples != 40 || math.Abs(got.Allocator-5.0/40) > 1e-12 || got.Kernel != 0.5 {
 		t.Errorf("share %+v", got)
 	}
-	if got := count(nil, 0, nil); got.Allocator != 0 || got.Samples != 0 {
+	if got := count(nil, 0, code); got.Allocator != 0 || got.Samples != 0 {
 		t.Errorf("no samples: %+v", got)
 	}
 }
@@ -57,9 +65,14 @@ func TestMallocOfTheCLibraryHoldsItsFamilyAndLittleElse(t *testing.T) {
 	}
 }
 
-// program burns its time in malloc and free.
+// program burns its time in malloc and free: it itself, or with an argument a child that it makes and waits for.
 const program = `#include <stdlib.h>
-int main(void) { for (;;) { void *volatile p = malloc(2000), *volatile q = malloc(30000); free(p); free(q); } }`
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  if (argc > 1) { sleep(1); if (fork() != 0) { wait(NULL); return 0; } }
+  for (;;) { void *volatile p = malloc(2000), *volatile q = malloc(30000); free(p); free(q); }
+}`
 
 func TestAProgramThatOnlyAllocatesSpendsItsTimeInTheAllocator(t *testing.T) {
 	dir := t.TempDir()
@@ -70,29 +83,42 @@ func TestAProgramThatOnlyAllocatesSpendsItsTimeInTheAllocator(t *testing.T) {
 	if out, err := exec.Command("cc", "-O1", "-fno-builtin-malloc", "-o", binary, source).CombinedOutput(); err != nil {
 		t.Fatalf("compile: %v\n%s", err, out)
 	}
-	cmd := exec.Command(binary)
+	t.Run("itself", func(t *testing.T) { burns(t, binary) })
+	t.Run("a child that comes later", func(t *testing.T) { burns(t, binary, "child") })
+}
+
+func burns(t *testing.T, binary string, args ...string) {
+	cmd := exec.Command(binary, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	pid := cmd.Process.Pid
 	defer func() {
-		_ = cmd.Process.Kill()
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
 		_ = cmd.Wait() // it was killed
 	}()
-	s, err := Start(procfs.Live(), cmd.Process.Pid, 999)
+	s, err := Start(procfs.Live(), []int{pid}, 999)
 	if errors.Is(err, ErrNotAllowed) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // until it has had the CPU for long enough
+	for range 200 { // until it has had the CPU for long enough
 		time.Sleep(50 * time.Millisecond)
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.CPUSeconds() > 0.3 {
+		seconds := 0.0
+		for _, one := range procfs.Live().Tree(pid) {
+			if st, err := procfs.Live().Stat(one); err == nil {
+				seconds += st.CPUSeconds()
+			}
+		}
+		if seconds > 0.3 {
 			break
 		}
 	}
-	code, err := CodeOf(procfs.Live(), cmd.Process.Pid, libc(t))
-	share := s.Stop(code)
+	code, err := CodeOf(procfs.Live(), pid, libc(t))
+	share := s.Stop(func(int) []Range { return code })
 	if err != nil || share.Samples < 50 || share.Allocator < 0.5 {
 		t.Errorf("%+v, %v", share, err)
 	}

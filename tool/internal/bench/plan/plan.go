@@ -73,8 +73,11 @@ func (p Plan) With(pass Pass) Plan {
 	return p
 }
 
-// Out is who has failed at what. Kept from one Run to the next, it spares what cannot work another try.
-type Out map[place]bool
+// Out is who has failed at what, and how often. Kept from one Run to the next, it spares what does not work
+// more tries than two: one failure may be the machine's.
+type Out map[place]int
+
+const tries = 2
 
 // Total is how often Work ticks in the whole plan.
 func (p Plan) Total() int { return p.Parts * p.Rounds * len(p.Contenders) * len(p.subjects()) }
@@ -95,7 +98,7 @@ func Run(ctx context.Context, p Plan, results *bench.Results) error {
 	if p.Out == nil {
 		p.Out = Out{}
 	}
-	r := runner{Plan: p, results: results, skipped: Out{}, deadline: start.Add(p.Budget), begun: new(int), finished: new(int)}
+	r := runner{Plan: p, results: results, skipped: map[place]bool{}, deadline: start.Add(p.Budget), begun: new(int), finished: new(int)}
 	var longest time.Duration
 	for round := range p.Rounds {
 		began := p.Now()
@@ -137,7 +140,7 @@ type place struct{ subject, contender string }
 type runner struct {
 	Plan
 	results  *bench.Results
-	skipped  Out // for lack of time
+	skipped  map[place]bool // in this Run: failed, or no time
 	deadline time.Time
 	begun    *int // steps
 	finished *int // steps
@@ -184,7 +187,7 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 	var done []measured
 	longest := r.Expect
 	for _, c := range r.order(round) {
-		if r.Out[place{subject, c.Name}] || r.skipped[place{subject, c.Name}] {
+		if at := (place{subject, c.Name}); r.Out[at] >= tries || r.skipped[at] {
 			continue
 		}
 		if r.late(longest) {
@@ -208,7 +211,8 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 			*r.finished++
 			continue
 		}
-		r.Out[place{subject, c.Name}] = true
+		r.Out[place{subject, c.Name}]++
+		r.skipped[place{subject, c.Name}] = true
 		r.results.Failures = append(r.results.Failures, bench.Failure{Subject: subject, Contender: c.Name, Round: round, Reason: err.Error()})
 	}
 	for _, m := range done {

@@ -218,9 +218,11 @@ func TestAStepThatHangsIsStoppedAndTheRestGoesOn(t *testing.T) {
 	if len(r.Failures) != 1 || r.Failures[0].Contender != "b" || r.Failures[0].Reason != "it did not end within 50ms and was stopped" || len(r.Observations) != 5 {
 		t.Errorf("failures %+v, %d observations", r.Failures, len(r.Observations))
 	}
-	p.First = r.Rounds
-	if err := Run(context.Background(), p, &r); err != nil || len(r.Failures) != 1 || len(r.Observations) != 9 {
-		t.Errorf("in a later pass it is tried again: %v, failures %+v, %d observations", err, r.Failures, len(r.Observations))
+	for want := range 2 { // once more, as the machine may have been to blame; then no more
+		p.First = r.Rounds
+		if err := Run(context.Background(), p, &r); err != nil || len(r.Failures) != 2 {
+			t.Errorf("in later pass %d: %v, failures %+v", want+1, err, r.Failures)
+		}
 	}
 }
 

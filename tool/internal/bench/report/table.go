@@ -173,7 +173,7 @@ func Remarks(out io.Writer, r *bench.Results) {
 	}
 	for _, f := range r.Failures {
 		who := strings.TrimSpace(f.Subject + " " + f.Contender)
-		fmt.Fprintf(out, "%s is out from round %d on: %s\n", who, f.Round+1, f.Reason)
+		fmt.Fprintf(out, "%s failed in round %d: %s\n", who, f.Round+1, f.Reason)
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(out, "Note: %s\n", note)

@@ -16,7 +16,7 @@ import (
 func ProgramRows() []bench.Row {
 	return []bench.Row{
 		LowerRow(bench.MetricWall, "s"), LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"),
+		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
 	}
 }
 
@@ -29,7 +29,7 @@ func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
 		return "", err
 	}
 	peak := 0.0
-	_, err := v.Watch(ctx, func(ctx context.Context, _ *Load) error {
+	_, err := v.WatchShare(ctx, func(ctx context.Context, _ *Load) error {
 		ticker := time.NewTicker(sampleEvery)
 		defer ticker.Stop()
 		for {

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"errors"
+	"context"
 
 	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/cpushare"
@@ -19,21 +19,57 @@ const samplesPerSecond = 499
 // fewestSamples is below what a share says nothing.
 const fewestSamples = 20
 
-// ShareOf samples the server while work runs, and records the allocator's share of its CPU time. Where the
-// kernel gives no samples, or too few, the row stays empty.
+// ShareOf samples the server while work runs, and records the allocator's share of its CPU time; of a Tree that of
+// all its processes. Where the kernel gives no samples, or too few, the row stays empty.
 func (v *Visit) ShareOf(work func() error) error {
-	sampler, err := cpushare.Start(v.proc, v.Server.PID(), samplesPerSecond)
-	if errors.Is(err, cpushare.ErrNotAllowed) {
+	code := &codes{visit: v, known: map[int][]cpushare.Range{}}
+	code.learn()
+	sampler, err := cpushare.Start(v.proc, v.Server.pids(), samplesPerSecond)
+	if err != nil { // not allowed, or the server is gone: then the work says why
 		return work()
 	}
-	if err != nil {
-		return err
-	}
 	err = work()
-	code, codeErr := cpushare.CodeOf(v.proc, v.Server.PID(), v.Contender)
-	share := sampler.Stop(code)
-	if err == nil && codeErr == nil && share.Samples >= fewestSamples {
+	code.learn()
+	share := sampler.Stop(code.of)
+	if err == nil && len(code.known) > 0 && share.Samples >= fewestSamples {
 		v.Set(MetricShare, share.Allocator*100)
 	}
 	return err
+}
+
+// WatchShare is Watch and ShareOf in one.
+func (v *Visit) WatchShare(ctx context.Context, work func(context.Context, *Load) error) (Between, error) {
+	return v.Watch(ctx, func(ctx context.Context, load *Load) error {
+		return v.ShareOf(func() error { return work(ctx, load) })
+	})
+}
+
+// codes are where the allocator's code lies in the server's processes.
+type codes struct {
+	visit *Visit
+	known map[int][]cpushare.Range
+	first int // the process that the others were forked from, most likely
+}
+
+// learn looks at the processes that are there now.
+func (c *codes) learn() {
+	for _, pid := range c.visit.Server.pids() {
+		if c.known[pid] != nil {
+			continue
+		}
+		if ranges, err := cpushare.CodeOf(c.visit.proc, pid, c.visit.Contender); err == nil { // it may have ended
+			c.known[pid] = ranges
+			if c.first == 0 {
+				c.first = pid
+			}
+		}
+	}
+}
+
+// of is the code in a process; one that came and went is taken for a fork of the first.
+func (c *codes) of(pid int) []cpushare.Range {
+	if ranges := c.known[pid]; ranges != nil {
+		return ranges
+	}
+	return c.known[c.first]
 }

@@ -178,7 +178,7 @@ func (s Service) phases() []scenario.Phase {
 		return v.Start(ctx, visit.spec(v))
 	})}
 	for _, load := range s.Loads {
-		rows := []bench.Row{scenario.LowerRow(scenario.MetricCPU, "s"), scenario.LowerRow(scenario.MetricRSS, "bytes")}
+		rows := []bench.Row{scenario.LowerRow(scenario.MetricCPU, "s"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()}
 		for _, m := range load.Metrics {
 			rows = append(rows, bench.Row{Metric: m.Name, Unit: m.Unit, Better: m.Better})
 		}
@@ -250,7 +250,7 @@ func connects(ctx context.Context, address string) error {
 
 func (s *serviceVisit) load(ctx context.Context, v *scenario.Visit, l loadPlan) error {
 	var printed string
-	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) error {
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) error {
 		if l.For > 0 {
 			return scenario.Sleep(ctx, l.For)
 		}

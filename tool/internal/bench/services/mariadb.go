@@ -57,7 +57,7 @@ func mariadbPhases(values scenario.Values) []scenario.Phase {
 		for _, threads := range values.Numbers("threads") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d threads", workload, threads),
-				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes")},
+				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return mariadbStep(ctx, v, workload, threads) },
 			})
@@ -189,7 +189,7 @@ func sysbench(ctx context.Context, v *scenario.Visit, workload string, threads, 
 
 func mariadbStep(ctx context.Context, v *scenario.Visit, workload string, threads int) error {
 	var report string
-	seen, err := v.Watch(ctx, func(ctx context.Context, load *scenario.Load) (err error) {
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, load *scenario.Load) (err error) {
 		report, err = sysbench(ctx, v, workload, threads, int(max(1, v.Values.Duration("time").Seconds())), load)
 		return err
 	})

@@ -60,6 +60,7 @@ func measure(t *testing.T, s scenario.Scenario, args ...string) bench.Results {
 
 func TestMariadbFillsItsRows(t *testing.T) {
 	r := measure(t, mariadb, "--threads", "2,8", "--time", "1s", "--rows", "1000", "--workloads", "oltp_read_only,oltp_read_write", "--settle", "100ms")
+	shares(t, r)
 	for _, phase := range []string{"oltp_read_only, 2 threads", "oltp_read_write, 8 threads"} {
 		cost := r.Values("glibc", bench.Key{Phase: phase, Metric: cpuPerTrans})[0]
 		if cost < 0.01 || cost > 100 {

@@ -116,7 +116,7 @@ func memcachedStep(ctx context.Context, v *scenario.Visit, address string, conne
 	keys, largest := v.Values.Number("keys"), v.Values.Number("value")
 	value := strings.Repeat("v", largest)
 	var outcome load.Outcome
-	seen, err := v.Watch(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
 		l.Begin()
 		outcome, err = load.Run(ctx, load.Plan{
 			Rate: float64(v.Values.Number("rate")), Duration: v.Values.Duration("time"), Connections: connections,

@@ -75,7 +75,7 @@ func nginxPhases(values scenario.Values) []scenario.Phase {
 		for _, connections := range values.Numbers("connections") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d connections", page, connections),
-				Rows: append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s"), scenario.LowerRow("server CPU a request", "us"), scenario.LowerRow(scenario.MetricRSS, "bytes")},
+				Rows: append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s"), scenario.LowerRow("server CPU a request", "us"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP90, scenario.MetricP99)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error {
 					return nginxStep(ctx, v, fmt.Sprintf("http://127.0.0.1:%d%s", port, nginxPages[page]), connections)
@@ -153,8 +153,8 @@ func fetch(ctx context.Context, url string) error {
 
 func nginxStep(ctx context.Context, v *scenario.Visit, url string, connections int) error {
 	var report string
-	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
-		report, err = v.Tool(ctx, v.Paths["wrk"], "-t2", "-c"+strconv.Itoa(connections), "-d"+v.Values["time"], "--latency", "-H", "Accept-Encoding: gzip", url)
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
+		report, err = v.Tool(ctx, v.Paths["wrk"], "-t2", "-c"+strconv.Itoa(connections), "-d"+v.Values["time"], "--latency", "--timeout", "30s", "-H", "Accept-Encoding: gzip", url)
 		return err
 	})
 	if err != nil {

@@ -50,7 +50,7 @@ func postgresPhases(values scenario.Values) []scenario.Phase {
 		for _, clients := range values.Numbers("clients") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d clients", workload, clients),
-				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes")},
+				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return postgresStep(ctx, v, workload, clients) },
 			})
@@ -113,7 +113,7 @@ func startPostgres(ctx context.Context, v *scenario.Visit) error {
 func postgresStep(ctx context.Context, v *scenario.Visit, workload string, clients int) error {
 	logs := filepath.Join(v.Dir, "pgbench")
 	var report string
-	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
 		report, err = v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-M", "prepared", "-b", workload,
 			"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(int(max(1, v.Values.Duration("time").Seconds()))),
 			"--random-seed", strconv.Itoa(v.Round+1), "-l", "--log-prefix", logs, "postgres")

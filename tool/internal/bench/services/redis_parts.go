@@ -18,7 +18,7 @@ import (
 // openRows are the rows of the open-loop driver.
 func openRows() []bench.Row {
 	rows := scenario.LatencyRows(scenario.MetricP50, scenario.MetricP90, scenario.MetricP99, scenario.MetricP999, scenario.MetricMax)
-	return append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, append(rows, scenario.LowerRow("server CPU a request", "us"))...)
+	return append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, append(rows, scenario.LowerRow("server CPU a request", "us"), scenario.ShareRow())...)
 }
 
 func (r *redisVisit) mixedPhases() []scenario.Phase {
@@ -61,7 +61,7 @@ func (r *redisVisit) open(ctx context.Context, v *scenario.Visit, connections in
 		}
 	}
 	var outcome load.Outcome
-	seen, err := v.Watch(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
 		l.Begin()
 		outcome, err = load.Run(ctx, load.Plan{
 			Rate: float64(r.values.Number("rate")), Duration: r.values.Duration("time"), Connections: connections,

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"testing"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/cpushare"
 	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/procfs"
 )
 
 func TestKvFillsItsRows(t *testing.T) {
@@ -21,8 +24,30 @@ func TestKvFillsItsRows(t *testing.T) {
 	}
 }
 
+// shares wants the allocator's share of the CPU time in some phase of results, where the kernel gives samples.
+func shares(t *testing.T, r bench.Results) {
+	t.Helper()
+	sampler, err := cpushare.Start(procfs.Live(), []int{os.Getpid()}, 100)
+	if errors.Is(err, cpushare.ErrNotAllowed) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler.Stop(func(int) []cpushare.Range { return nil })
+	most := 0.0
+	for _, row := range r.Rows {
+		if row.Metric == scenario.MetricShare {
+			most = max(most, r.Values("glibc", row.Key())[0])
+		}
+	}
+	if most <= 0 || most > 80 {
+		t.Errorf("%s: the allocator's share of the CPU time is at most %v %%", r.Scenario, most)
+	}
+}
+
 func TestNginxFillsItsRows(t *testing.T) {
-	measure(t, nginx, "--time", "1s", "--connections", "8", "--settle", "50ms")
+	shares(t, measure(t, nginx, "--time", "1s", "--connections", "8", "--settle", "50ms"))
 }
 
 func TestMemcachedFillsItsRows(t *testing.T) {
@@ -30,15 +55,15 @@ func TestMemcachedFillsItsRows(t *testing.T) {
 }
 
 func TestPostgresFillsItsRows(t *testing.T) {
-	measure(t, postgres, "--time", "1s", "--clients", "2", "--scale", "1", "--settle", "50ms")
+	shares(t, measure(t, postgres, "--time", "1s", "--clients", "2", "--scale", "1", "--settle", "50ms"))
 }
 
 func TestRocksdbFillsItsRows(t *testing.T) {
-	measure(t, rocksdb, "--keys", "20000", "--tests", "fillrandom,readrandom,seekrandom,readwhilewriting")
+	shares(t, measure(t, rocksdb, "--keys", "20000", "--tests", "fillrandom,readrandom,seekrandom,readwhilewriting"))
 }
 
 func TestPythonAndNodeFillTheirRows(t *testing.T) {
-	t.Run("python", func(t *testing.T) { measure(t, python, "--size", "1") })
+	t.Run("python", func(t *testing.T) { shares(t, measure(t, python, "--size", "1")) })
 	t.Run("node", func(t *testing.T) { measure(t, node, "--size", "1") })
 }
 

@@ -192,6 +192,7 @@ func minutes(s float64) time.Duration { return seconds(s).Round(time.Minute / 6)
 
 // measure takes the scenarios through their rounds until nothing is left to do, or no time.
 func (r *runner) measure(ctx context.Context) error {
+	again := make([]bool, len(r.members))
 	for ctx.Err() == nil {
 		i, bound, ok := choose(r.members, r.left())
 		if !ok {
@@ -199,8 +200,11 @@ func (r *runner) measure(ctx context.Context) error {
 		}
 		if err := r.round(ctx, i, bound); err != nil && ctx.Err() == nil {
 			report(r.env, "%s: %v", r.entries[i].Name, err)
-			r.failures = append(r.failures, r.entries[i].Name)
-			r.members[i].failed = true
+			if again[i] || r.sessions[i] == nil {
+				r.failures = append(r.failures, r.entries[i].Name)
+				r.members[i].failed = true
+			}
+			again[i] = true // once: the machine may have been to blame
 		}
 	}
 	return ctx.Err()
@@ -233,7 +237,11 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 	}
 	r.progress.begin(label, here, after, x.Steps())
 	expect := seconds(m.visit(p) * float64(m.visits) / float64(max(1, x.Steps())))
+	failed := len(x.Results().Failures)
 	err = x.Measure(ctx, plan.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: time.Minute + 10*expect, Progress: r.progress})
+	for _, f := range x.Results().Failures[failed:] {
+		report(r.env, "%s: %s failed in round %d: %s", r.entries[i].Name, strings.TrimSpace(f.Subject+" "+f.Contender), f.Round+1, f.Reason)
+	}
 	if err != nil {
 		return err
 	}
