@@ -90,38 +90,36 @@ class Walker {
     return rule;
   }
 
-  uintptr_t ValueOf(Base base, uintptr_t cfa) const {
-    switch (base) {
-      case Base::kSp:
-        return at_.sp;
-      case Base::kFp:
-        return at_.fp;
-      case Base::kExtra:
-        return at_.extra;
-      default:
-        return cfa;
-    }
+  // What offsets count from, in the order of Base.
+  using Values = uintptr_t[4];
+
+  static uintptr_t Add(uintptr_t value, int32_t offset) {
+    return value + static_cast<uintptr_t>(intptr_t{offset});
   }
 
-  bool Find(const Place& place, uintptr_t cfa, uintptr_t same, uintptr_t* value) {
+  bool Find(const Place& place, const Values& values, uintptr_t same, uintptr_t* value) {
+    if (__builtin_expect(place.kind == Place::kSaved, 1)) {
+      return stack_.Read(Add(values[static_cast<size_t>(place.base)], place.offset), value);
+    }
     *value = place.kind == Place::kSame ? same : 0;
-    if (place.kind != Place::kSaved) return true;
-    const auto offset = static_cast<uintptr_t>(intptr_t{place.offset});
-    return stack_.Read(ValueOf(place.base, cfa) + offset, value);
+    return true;
   }
 
   bool Apply(const Rule& rule) {
-    uintptr_t cfa = ValueOf(rule.base, 0) + static_cast<uintptr_t>(intptr_t{rule.inner});
-    if (rule.loaded) {
+    Values values = {at_.sp, at_.fp, at_.extra, 0};
+    uintptr_t cfa = Add(values[static_cast<size_t>(rule.base)], rule.inner);
+    if (__builtin_expect(rule.loaded, 0)) {
       if (!stack_.Read(cfa, &cfa)) return End(Stop::kUnreadable);
-      cfa += static_cast<uintptr_t>(intptr_t{rule.outer});
+      cfa = Add(cfa, rule.outer);
     }
+    values[static_cast<size_t>(Base::kCfa)] = cfa;
     // A signal may have its own stack. Only where nothing was called yet is there no frame at all.
     const bool frameless = rule.pc.kind == Place::kSame && exact_;
     if (!rule.signal && cfa < at_.sp + (frameless ? 0 : 1)) return End(Stop::kNoProgress);
     Registers caller{.sp = cfa};
-    if (!Find(rule.pc, cfa, at_.extra, &caller.pc) || !Find(rule.fp, cfa, at_.fp, &caller.fp) ||
-        !Find(rule.extra, cfa, at_.extra, &caller.extra)) {
+    if (!Find(rule.pc, values, at_.extra, &caller.pc) ||
+        !Find(rule.fp, values, at_.fp, &caller.fp) ||
+        !Find(rule.extra, values, at_.extra, &caller.extra)) {
       return End(Stop::kUnreadable);
     }
     return Enter(caller, rule.signal);
