@@ -28,10 +28,25 @@ add_custom_command(OUTPUT ${override_object}
   DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
   COMMENT "Linking the override object granary.o")
 add_custom_target(granary_object ALL DEPENDS ${override_object})
-add_custom_target(ship DEPENDS granary granary_static granary_object)
+
+# For programs that carry a jemalloc with the prefix je_ in their source: the archive to put in its
+# place. It has these names only, so that their malloc stays that of the C library, as with theirs.
+function(granary_prefixed_archive name)
+  set(archive ${CMAKE_BINARY_DIR}/lib/lib${name}.a)
+  add_custom_command(OUTPUT ${archive}
+    COMMAND ${CMAKE_C_COMPILER} -nostdlib -r -o ${name}.o ${ARGN}
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=je_* ${name}.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+    COMMAND ${CMAKE_AR} rcs ${archive} ${name}.o
+    DEPENDS ${ARGN} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking lib${name}.a")
+  add_custom_target(${name} DEPENDS ${archive})
+endfunction()
+granary_prefixed_archive(granary_je ${objects})
+granary_prefixed_archive(granary_je_q3 $<TARGET_OBJECTS:granary_q3>)  # Valkey's; on demand
+add_custom_target(ship DEPENDS granary granary_static granary_object granary_je)
 
 install(TARGETS granary granary_static EXPORT granary)
-install(FILES ${override_object} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${override_object} ${CMAKE_BINARY_DIR}/lib/libgranary_je.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/granary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # The names under which programs look for jemalloc and TCMalloc, in a tree of their own, so that an

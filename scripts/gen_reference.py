@@ -158,10 +158,17 @@ Every function is there without a prefix, with `je_` and with `_rjem_`: `mallocx
 `malloc_stats_print`, and the malloc family; and `je_get_defrag_hint`, by which Redis defragments.
 [Options](options.md) lists what becomes of `MALLOC_CONF`.
 
+Programs that carry a jemalloc with the prefix `je_` in their source take `libgranary_je.a` in its
+place, which has these names only: their malloc stays that of the C library, as with their own copy, and
+so does what they call fragmentation. Redis is built with `core/include` as `deps/jemalloc/include` and that archive as
+`deps/jemalloc/lib/libjemalloc.a`. Valkey computes with jemalloc's size classes: for it
+`cmake --build build --target granary_je_q3` makes `build/lib/libgranary_je_q3.a`, whose classes these are, and the compiler must
+be told `-DVALKEY_VENDORED_JEMALLOC`, as its own header does.
+
 What differs:
 
-- The size classes are Granary's: finer than jemalloc's, with a quantum of 16. Programs that check for
-  jemalloc's own classes with a quantum of 8 (Valkey built with its own copy) do not start on it.
+- The size classes are Granary's: finer than jemalloc's, with a quantum of 16. What computes with jemalloc's
+  own classes needs `libgranary_je_q3.a`, see below.
 - Arena 0 is one heap for all threads, with a cache for each CPU. `stats.arenas.4096` and
   `stats.arenas.0` are alike until an arena is created. Its hooks cannot be replaced.
 - `stats.active` leaves out pages of slabs that hold nothing. `stats.arenas.<i>.bins.<j>.curregs` counts

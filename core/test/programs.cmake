@@ -87,7 +87,7 @@ file(GLOB scripts CONFIGURE_DEPENDS programs/*.sh)
 foreach(script ${scripts})
   cmake_path(GET script STEM name)
   add_test(NAME programs.${name} COMMAND sh ${script})
-  set_tests_properties(programs.${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2
+  set_tests_properties(programs.${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 PROCESSORS 2
     ENVIRONMENT "${library_environment}")
 endforeach()
 

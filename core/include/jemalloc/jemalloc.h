@@ -22,7 +22,7 @@
 #define JEMALLOC_FRAG_HINT
 
 #define MALLOCX_LG_ALIGN(la) ((int)(la))
-#if SIZEOF_PTR == 4 || INTPTR_MAX == INT32_MAX
+#if INTPTR_MAX == INT32_MAX
 #define MALLOCX_ALIGN(a) ((int)(ffs((int)(a)) - 1))
 #else
 #define MALLOCX_ALIGN(a)                                     \

@@ -25,6 +25,8 @@ inline const char* NameOf(Misuse what) {
       return "unaligned";
     case Misuse::kDoubleFree:
       return "double free";
+    case Misuse::kOtherHeap:
+      return "other heap";
     case Misuse::kWrongSize:
       return "wrong size";
   }

@@ -3,6 +3,9 @@
 // 8 bytes, then 16-byte steps to 512 and 32-byte steps to 1024 (where most objects of servers
 // live), 8 steps per doubling to 64 KiB ("small", cut from slabs), then 8 per doubling but never
 // finer than a granule to 1 MiB ("medium", a span of granules each). Larger blocks have no class.
+//
+// Built with GRANARY_LG_QUANTUM=3 they are those of a jemalloc of that setting: 8-byte steps to 64
+// bytes, then 4 steps per doubling. Valkey computes with these.
 #pragma once
 
 #include <array>
@@ -23,16 +26,26 @@ inline constexpr SizeClass kNoClass = 0;  // large, foreign or null: the slow pa
 // Stands in the page map where a sampled object begins in a granule: likewise.
 inline constexpr SizeClass kSampledClass = kMaxClasses - 1;
 
+#if defined(GRANARY_LG_QUANTUM) && GRANARY_LG_QUANTUM == 3
+inline constexpr size_t kQuantum = 8;  // what every object above 8 bytes is aligned to
+#else
+inline constexpr size_t kQuantum = 16;
+#endif
+
 namespace internal_sizes {
 
+constexpr size_t StepAfter(size_t size, size_t step) {
+  return size < kMaxSmall ? size + step
+                          : RoundDown(size, kGranule) + (step > kGranule ? step : kGranule);
+}
+
 constexpr size_t NextSize(size_t size) {
+  if (kQuantum == 8) return size < 64 ? size + 8 : StepAfter(size, std::bit_floor(size) / 4);
   if (size == 0) return 8;
   if (size == 8) return 16;
   if (size < 512) return size + 16;
   if (size < 1024) return size + 32;
-  const size_t step = std::bit_floor(size) / 8;
-  return size < kMaxSmall ? size + step
-                          : RoundDown(size, kGranule) + (step > kGranule ? step : kGranule);
+  return StepAfter(size, std::bit_floor(size) / 8);
 }
 
 constexpr size_t CountClasses() {
@@ -115,7 +128,7 @@ namespace internal_sizes {
 // The least number of granules, 64 KiB or more, that ends in less than 1/128 of waste and holds
 // four to eight objects; where there is none, the one that wastes least.
 constexpr size_t SlabBytes(size_t size) {
-  if (size <= 16) return kGranule > size * 2048 ? kGranule : size * 2048;
+  if (size < 32) return RoundUp(size * 2048, kGranule);
   const size_t least = size <= 8 * kKiB ? 8 : 4;  // the fewer, the sooner a slab is empty
   size_t best = kMaxSlab;
   for (size_t bytes = 64 * kKiB; bytes <= kMaxSlab; bytes += kGranule) {
@@ -169,19 +182,25 @@ consteval bool ForEachPair(SizeClass from, Holds holds) {
 static_assert(kNumClasses <= kSampledClass && kMaxClasses <= 128,
               "the headers of one cache fill at most 1 KiB");
 static_assert(kClassSize[kNumSmall - 1] == kMaxSmall && kClassSize.back() == kMaxMedium);
-static_assert(ForEachPair(3, [](size_t, size_t size) { return size % 16 == 0; }),
-              "from 9 bytes up every object is aligned to 16");
-static_assert(ForEachPair(11,
-                          [](size_t prev, size_t size) {
-                            return (size - prev - 1) * 8 <= size || size > kMaxSmall;
-                          }),
+static_assert(ForEachPair(3, [](size_t, size_t size) { return size % kQuantum == 0; }),
+              "from 9 bytes up every object is aligned to the quantum");
+static_assert(kQuantum == 8 || ForEachPair(11,
+                                           [](size_t prev, size_t size) {
+                                             return (size - prev - 1) * 8 <= size ||
+                                                    size > kMaxSmall;
+                                           }),
               "past 144 bytes no small request wastes more than an eighth");
+static_assert(ForEachPair(9,
+                          [](size_t prev, size_t size) {
+                            return (size - prev - 1) * 5 <= size || size > kMaxSmall;
+                          }),
+              "past 128 bytes none wastes more than a fifth, whatever the quantum");
 static_assert(ForEachPair(kNumSmall, [](size_t, size_t size) { return size % kGranule == 0; }));
 static_assert(ForEachPair(kNumSmall + 8, [](size_t prev, size_t size) {
-  return (size - prev) * 8 <= size || size - prev == kGranule;
+  return (size - prev) * (kQuantum == 8 ? 5 : 8) <= size || size - prev == kGranule;
 }));
 static_assert(ClassOf(0) == 1 && ClassOf(8) == 1 && ClassOf(9) == 2 &&
-              kClassSize[ClassOf(17)] == 32);
+              kClassSize[ClassOf(17)] == RoundUp(17, kQuantum));
 
 }  // namespace internal_sizes
 

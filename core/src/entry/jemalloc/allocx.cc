@@ -7,9 +7,9 @@
 namespace granary::jemalloc {
 namespace {
 
-// No object is aligned to less than 8 bytes, and to 16 from 9 bytes on.
+// No object is aligned to less than 8 bytes, and to the quantum from 9 bytes on.
 bool Aligned(size_t alignment, size_t size) {
-  return alignment <= 8 || (alignment == 16 && size > 8);
+  return alignment <= 8 || (alignment == kQuantum && size > 8);
 }
 
 // From an arena of the program's own; nullptr also if there is no such arena.

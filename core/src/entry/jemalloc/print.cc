@@ -100,7 +100,7 @@ void JsonShapes(Json& j) {
   j.Number("narenas", ArenaCount());
   j.Signed("dirty_decay_ms", options.dirty_decay_ms);
   j.Signed("muzzy_decay_ms", options.muzzy_decay_ms);
-  j.Number("quantum", 16);
+  j.Number("quantum", kQuantum);
   j.Number("page", heap.pages().OsPage());
   j.Number("hugepage", kTrackerBytes);
   j.Number("tcache_max", options.Caches() ? static_cast<uint64_t>(options.cache_max) : 0);
