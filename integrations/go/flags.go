@@ -1,0 +1,6 @@
+//go:build !granary_flags
+
+package granary
+
+// #cgo pkg-config: granary
+import "C"

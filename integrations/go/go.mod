@@ -1,0 +1,3 @@
+module granary/embed
+
+go 1.22
