@@ -35,7 +35,9 @@ function(granary_unwind_clang way)
 endfunction()
 
 granary_unwind_gcc(gcc_O0 -O0)
-granary_unwind_gcc(gcc_O2_lazy -O2 -fomit-frame-pointer -fno-pie -no-pie -Wl,-z,lazy)
+# Segments far apart: what the loader tells of the program is then only the segment around an address.
+granary_unwind_gcc(gcc_O2_lazy -O2 -fomit-frame-pointer -fno-pie -no-pie -Wl,-z,lazy
+  -Wl,-z,separate-code,-z,max-page-size=65536)
 granary_unwind_gcc(gcc_O3_fp -O3 -fno-omit-frame-pointer -Wl,-z,now)
 if(NOT CMAKE_CROSSCOMPILING)
   find_program(unwind_clang NAMES clang++ clang++-19 clang++-16 clang++-14)

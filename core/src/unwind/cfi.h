@@ -9,7 +9,7 @@
 namespace granary::unwind {
 
 struct Tables {
-  uintptr_t begin = 0, end = 0;  // of the module in memory
+  uintptr_t begin = 0, end = 0;  // nothing is read outside
   uintptr_t header = 0;          // of its .eh_frame_hdr
 };
 

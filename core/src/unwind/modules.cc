@@ -1,5 +1,6 @@
 #include "unwind/modules.h"
 
+#include <link.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 
@@ -24,6 +25,8 @@ struct FoundObject {
 extern "C" int FindObject(void* pc, FoundObject* found) __asm__("_dl_find_object")
     __attribute__((weak));
 
+// `begin` and `end` are those of the segment around `pc`, where a module is not mapped in one
+// piece.
 bool Locate(uintptr_t pc, Tables* tables) {
   if (FindObject == nullptr) return module_rows.Find(pc, tables);
   FoundObject found;
@@ -34,25 +37,57 @@ bool Locate(uintptr_t pc, Tables* tables) {
   return tables->header != 0;
 }
 
-// The ranges of the program, the C library, this library and the kernel's module. Written by any
-// thread, always with the same values.
+// The code of the program, the C library, this library, the loader and the kernel's module. Written
+// by any thread, always with the same values; those that are used come first.
 struct Range {
   std::atomic<uintptr_t> begin, end;
 };
-Range lasting[4];
+constexpr size_t kMostLasting = 8;
+Range lasting[kMostLasting];
 std::atomic<bool> lasting_known;
 
-void FindLasting() {
-  const uintptr_t inside[] = {getauxval(AT_PHDR), reinterpret_cast<uintptr_t>(&abort),
-                              reinterpret_cast<uintptr_t>(&Walk), getauxval(AT_SYSINFO_EHDR)};
-  Range* next = lasting;
-  for (const uintptr_t address : inside) {
-    Tables tables;
-    if (address == 0 || !Locate(address, &tables)) continue;
-    next->end.store(tables.end, std::memory_order_relaxed);
-    next->begin.store(tables.begin, std::memory_order_relaxed);
-    ++next;
+class LastingRanges {
+ public:
+  void Add(uintptr_t begin, uintptr_t end) {
+    if (count_ == kMostLasting) return;
+    lasting[count_].end.store(end, std::memory_order_relaxed);
+    lasting[count_++].begin.store(begin, std::memory_order_relaxed);
   }
+
+  void AddProgram() {
+    const uintptr_t at = getauxval(AT_PHDR);
+    const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(at);
+    const size_t count = at == 0 ? 0 : getauxval(AT_PHNUM);
+    uintptr_t bias = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const ElfW(Phdr)& header = headers[i];
+      const bool first = header.p_type == PT_LOAD && header.p_offset == 0;
+      if (first) bias = at - sizeof(ElfW(Ehdr)) - header.p_vaddr;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const ElfW(Phdr)& header = headers[i];
+      const uintptr_t begin = bias + header.p_vaddr;
+      const bool code = header.p_type == PT_LOAD && (header.p_flags & PF_X) != 0;
+      if (code) Add(begin, begin + header.p_memsz);
+    }
+  }
+
+  void AddAround(uintptr_t pc) {
+    Tables tables;
+    if (pc != 0 && Locate(pc, &tables)) Add(tables.begin, tables.end);
+  }
+
+ private:
+  size_t count_ = 0;
+};
+
+void FindLasting() {
+  LastingRanges ranges;
+  ranges.AddProgram();
+  ranges.AddAround(reinterpret_cast<uintptr_t>(&abort));
+  ranges.AddAround(reinterpret_cast<uintptr_t>(&Walk));
+  ranges.AddAround(getauxval(AT_BASE));
+  ranges.AddAround(getauxval(AT_SYSINFO_EHDR));
   lasting_known.store(true, std::memory_order_release);
 }
 
@@ -62,15 +97,20 @@ bool InLastingModule(uintptr_t pc) noexcept {
   if (!lasting_known.load(std::memory_order_acquire)) FindLasting();
   for (const Range& range : lasting) {
     const uintptr_t begin = range.begin.load(std::memory_order_relaxed);
-    if (pc >= begin && pc < range.end.load(std::memory_order_relaxed) && begin != 0) return true;
+    if (begin == 0) break;
+    if (pc >= begin && pc < range.end.load(std::memory_order_relaxed)) return true;
   }
   return false;
 }
 
 bool FindModule(uintptr_t pc, Module* module) noexcept {
-  if (!Locate(pc, &module->tables)) return false;
+  Tables& tables = module->tables;
+  if (!Locate(pc, &tables)) return false;
   module->stays = InLastingModule(pc);
-  module->identity = module->stays ? 0 : module->tables.begin * 31 ^ module->tables.header << 20;
+  module->identity = module->stays ? 0 : tables.begin * 31 ^ tables.header << 20;
+  // They may be in another segment than the code.
+  tables.begin = 0;
+  tables.end = ~uintptr_t{0};
   return true;
 }
 
