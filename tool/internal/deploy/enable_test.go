@@ -88,6 +88,9 @@ func TestServicesComeUpUnderGranaryAndGoBack(t *testing.T) {
 			if name == "nginx" && h.Processes != 3 {
 				t.Errorf("nginx has %d processes, expected a master and two workers", h.Processes)
 			}
+			if h.Reason != "" { // although redis and nginx write over their environment
+				t.Errorf("status remarks %q", h.Reason)
+			}
 			if ids, err := m.enabled(); err != nil || fmt.Sprint(ids) != "["+id+"]" {
 				t.Errorf("enabled are %v, %v", ids, err)
 			}
@@ -148,7 +151,8 @@ func TestServicesThatDoNotComeUpAreTakenBack(t *testing.T) {
 		{"dies later", `/bin/sh -c 'if [ -n "$LD_PRELOAD" ]; then sleep 0.4; exit 3; fi; exec sleep 1000'`, true, "", "it runs again as before: it failed after its start"},
 		{"was stopped", `/bin/sh -c 'if [ -n "$LD_PRELOAD" ]; then exit 3; fi; exec sleep 1000'`, false, "", "it is stopped again, as it was: it did not start"},
 		{"was enabled otherwise", `/bin/sh -c 'case $GRANARY_CONF in *:7) exit 3; esac; exec sleep 1000'`, true, "dirty_decay_ms:6", "it runs again as before: it did not start"},
-		{"throws the variable away", "/usr/bin/env -u LD_PRELOAD " + redis, true, "", "it runs again as before: it started without the drop-in's LD_PRELOAD"},
+		{"throws the variable away", "/usr/bin/env -u LD_PRELOAD sleep 1000", true, "", "it runs again as before: it started without the drop-in's LD_PRELOAD"},
+		{"and writes over the others", "/usr/bin/env -u LD_PRELOAD " + redis, true, "", "it runs again as before: Granary is not in it: it did not get"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			testTakenBack(t, library, c.start, c.running, c.before, c.sentence)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"granary/tool/internal/allocators"
@@ -59,24 +60,26 @@ func examine(proc procfs.FS, h *Health, d dropIn) {
 		h.Reason = notOurs(proc, h.PID, d)
 		return
 	}
-	if h.Reason = figures(h, running.How); h.Reason != "" {
+	s, err := figures(h, running.How)
+	if err != nil {
+		h.Reason = err.Error()
 		return
 	}
 	h.Healthy = true
 	h.count(proc)
-	h.Reason = remark(proc, h, d)
+	h.Reason = remark(proc, h, d, s)
 }
 
 // figures reads the heap from outside and says what is wrong with it.
-func figures(h *Health, how string) (reason string) {
+func figures(h *Health, how string) (*inspect.Snapshot, error) {
 	target, err := inspect.Open(h.PID)
 	if err != nil {
-		return err.Error()
+		return nil, err
 	}
 	defer target.Close()
 	s, err := target.Snapshot()
 	if err != nil {
-		return err.Error()
+		return nil, err
 	}
 	value := func(name string) uint64 {
 		v, _ := s.Value(name)
@@ -86,10 +89,10 @@ func figures(h *Health, how string) (reason string) {
 	h.Live = value("live")
 	for _, rule := range sane {
 		if !rule.holds(value, s.Bound) {
-			return "the figures of its heap contradict each other (" + rule.what + "): please report it"
+			return nil, fmt.Errorf("the figures of its heap contradict each other (%s): please report it", rule.what)
 		}
 	}
-	return ""
+	return s, nil
 }
 
 // count looks how many of the descendants run Granary, too: workers that were forked, and programs
@@ -108,10 +111,17 @@ func (h *Health) count(proc procfs.FS) {
 	}
 }
 
-// notOurs says why a process does not run Granary although its unit is enabled.
+// notOurs says why a process does not run Granary although its unit is enabled. Redis and nginx write
+// their titles over their environment, which then tells nothing.
 func notOurs(proc procfs.FS, pid int, d dropIn) string {
 	environ, err := proc.Environ(pid)
-	if err == nil && !slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LD_PRELOAD=") && strings.Contains(v, d.library()) }) {
+	has := func(prefix, part string) bool {
+		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, prefix) && strings.Contains(v, part) })
+	}
+	if err != nil || !has("PATH=", "") {
+		return "Granary is not in it: it did not get the drop-in's LD_PRELOAD, or refused the library; its log may tell, after a restart"
+	}
+	if !has("LD_PRELOAD=", d.library()) {
 		return "it started without the drop-in's LD_PRELOAD: restart it"
 	}
 	w := doctor.World{Proc: proc, Sys: "/sys", Etc: "/etc", Library: d.library()}
@@ -126,16 +136,9 @@ func notOurs(proc procfs.FS, pid int, d dropIn) string {
 }
 
 // remark is what a healthy process misses: the drop-in, or the library, is newer than it.
-func remark(proc procfs.FS, h *Health, d dropIn) string {
-	environ, err := proc.Environ(h.PID)
-	conf := ""
-	for _, v := range environ {
-		if value, ok := strings.CutPrefix(v, "GRANARY_CONF="); ok {
-			conf = value
-		}
-	}
-	if err == nil && conf != d.options {
-		return "runs with other options than the drop-in has: restart it"
+func remark(proc procfs.FS, h *Health, d dropIn, s *inspect.Snapshot) string {
+	if name := differing(d.options, s.Options); name != "" {
+		return "runs with another " + name + " than the drop-in says: restart it"
 	}
 	maps, err := proc.Maps(h.PID)
 	if err == nil && slices.ContainsFunc(maps, func(m procfs.Mapping) bool {
@@ -144,6 +147,41 @@ func remark(proc procfs.FS, h *Health, d dropIn) string {
 		return "runs a library that was replaced since: restart it"
 	}
 	return ""
+}
+
+// differing is the first option that a process read otherwise than a setting says. What was changed
+// since, by `granary ctl` or by the program, is not looked at.
+func differing(setting string, options []inspect.Option) string {
+	want := map[string]string{}
+	for row := range strings.SplitSeq(setting, ",") {
+		if name, value, ok := strings.Cut(row, ":"); ok {
+			want[name] = value
+		}
+	}
+	const variable = "GRANARY_CONF"
+	for _, o := range options {
+		value, named := want[o.Name]
+		switch {
+		case o.Source == variable && !named, named && o.Source == "default":
+			return o.Name
+		case o.Source == variable && !means(value, o):
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// means says whether an option has the value that a text names; of a text that is no number, as with a
+// unit, it cannot be told.
+func means(text string, o inspect.Option) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case text == o.Word, err != nil && o.Word == "" && text != "true" && text != "false":
+		return true
+	case text == "true" || text == "false":
+		return (text == "true") == (o.Value != 0)
+	}
+	return err == nil && n == o.Value
 }
 
 // errUnhealthy marks a service that came up without what it should have.

@@ -12,6 +12,7 @@ import (
 
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
 	"granary/tool/internal/procfs"
 
 	"github.com/spf13/pflag"
@@ -98,6 +99,33 @@ func TestOnlyWhatAUnitForbidsIsAllowed(t *testing.T) {
 		u := unit{properties: map[string]string{"NoExecPaths": c.no, "ExecPaths": c.yes}}
 		if got := u.mayExecute(c.path); got != c.may {
 			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestOptionsThatDifferAreNamed(t *testing.T) {
+	has := func(name string, value int64, word, source string) []inspect.Option {
+		return []inspect.Option{{Name: name, Value: value, Word: word, Source: source}, {Name: "other", Source: "default"}}
+	}
+	for _, c := range []struct {
+		setting string
+		options []inspect.Option
+		want    string
+	}{
+		{"", has("decay", 1, "", "default"), ""},
+		{"decay:5", has("decay", 5, "", "GRANARY_CONF"), ""},
+		{"decay:5", has("decay", 6, "", "GRANARY_CONF"), "decay"},
+		{"decay:5", has("decay", 1, "", "default"), "decay"},
+		{"", has("decay", 5, "", "GRANARY_CONF"), "decay"},
+		{"decay:5", has("decay", 7, "", "granary ctl"), ""},
+		{"zero:true", has("zero", 1, "", "GRANARY_CONF"), ""},
+		{"zero:1,", has("zero", 0, "", "GRANARY_CONF"), "zero"},
+		{"junk:alloc", has("junk", 1, "alloc", "GRANARY_CONF"), ""},
+		{"junk:free", has("junk", 1, "alloc", "GRANARY_CONF"), "junk"},
+		{"limit:1G", has("limit", 1<<30, "", "GRANARY_CONF"), ""},
+	} {
+		if got := differing(c.setting, c.options); got != c.want {
+			t.Errorf("%q against %+v: %q", c.setting, c.options[0], got)
 		}
 	}
 }
