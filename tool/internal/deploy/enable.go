@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -159,6 +160,9 @@ func (m machine) watch(ctx context.Context, id string, look func(*Health)) (h He
 			return h, nil
 		}
 		if time.Now().After(deadline) {
+			if h.Healthy {
+				return h, errors.New("it keeps being started anew")
+			}
 			return h, h.error()
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"granary/tool/internal/built"
 )
@@ -162,7 +163,7 @@ func TestServicesThatDoNotComeUpAreTakenBack(t *testing.T) {
 
 func testTakenBack(t *testing.T, library, start string, running bool, before, sentence string) {
 	m, _, s := host(t, map[string]string{"a.service": start})
-	m.patience = 2 * m.settle
+	m.patience = 10 * m.settle
 	ctx := context.Background()
 	path := filepath.Join(m.etc, "a.service.d", dropInName)
 	if before != "" {
@@ -193,6 +194,25 @@ func testTakenBack(t *testing.T, library, start string, running bool, before, se
 	u, err := m.manager.find(ctx, []string{"a.service"})
 	if err != nil || u.active() != running || strings.Contains(u.properties["Environment"], "dirty_decay_ms:7") {
 		t.Errorf("the unit is %v, %v", u, err)
+	}
+}
+
+// flapping is a service whose main process is another one each time.
+type flapping struct{ pid int }
+
+func (f *flapping) find(context.Context, []string) (unit, error) {
+	f.pid++
+	return unit{properties: map[string]string{"ActiveState": "active", "MainPID": fmt.Sprint(f.pid)}}, nil
+}
+
+func (*flapping) call(context.Context, ...string) error         { return nil }
+func (*flapping) log(context.Context, string, time.Time) string { return "" }
+
+func TestAServiceThatIsStartedAgainAndAgainIsNotUp(t *testing.T) {
+	m := machine{manager: &flapping{}, settle: 200 * time.Millisecond, patience: 500 * time.Millisecond}
+	_, err := m.watch(context.Background(), "a.service", func(h *Health) { h.Healthy = true })
+	if err == nil || err.Error() != "it keeps being started anew" {
+		t.Errorf("it said %v", err)
 	}
 }
 
