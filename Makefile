@@ -8,7 +8,7 @@ OUT ?= build/results
 VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := all
-.PHONY: all ship tool demo test bench bench-full lint install deb rpm musl arm64 fuzz soak clean help
+.PHONY: all ship tool demo test bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -47,6 +47,9 @@ lint: ## check format, layers, scripts and documents without running anything
 
 install: all ## install below PREFIX, inside DESTDIR
 	DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+uninstall: ## remove from below PREFIX, inside DESTDIR, what install put there
+	scripts/uninstall.sh $(DESTDIR)$(PREFIX)
 
 deb: all ## build the Debian packages of this machine's architecture into build/packages
 	@scripts/need.sh build deb

@@ -54,4 +54,10 @@ cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" >/de
 cmake --build "$work/cmake/build" >/dev/null
 expect_granary "$work/cmake/build/uses_granary"
 expect_granary "$work/cmake/build/uses_static"
+scripts/uninstall.sh "$prefix"
+left=$(find "$prefix" -not -type d)
+if [ -n "$left" ]; then
+  printf 'test_install.sh: uninstall left behind:\n%s\n' "$left" >&2
+  exit 1
+fi
 echo "test_install.sh: ok"
