@@ -7,6 +7,8 @@ set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1
 target_link_options(granary PRIVATE -static-libgcc
   # Far from everything else, so that no fault maps it by the way; see entry/layout.cc.
   LINKER:--section-start=.granary_descriptor=0x180000
+  # musl-gcc asks for no index of frame tables, which walks of stacks begin with.
+  LINKER:--eh-frame-hdr
   LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code
   # The kernel maps what is touched by windows of 64 KiB: begin on one.
   LINKER:-z,max-page-size=65536 LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined
