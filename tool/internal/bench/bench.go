@@ -122,6 +122,8 @@ type Run struct {
 	OwnCPU    float64 `json:"own_cpu_seconds"`
 	OthersCPU float64 `json:"others_cpu_seconds"`
 	Stolen    float64 `json:"stolen_seconds"`
+	// Seconds for which a CPU limit of this process's control group held its threads back.
+	Throttled float64 `json:"throttled_seconds,omitempty"`
 	LoadAfter string  `json:"load_after,omitempty"`
 }
 

@@ -59,6 +59,8 @@ func TestFactsOfRecordedMachine(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
 		"proc/cpuinfo": "processor\t: 0\nmodel name\t: A CPU: fast\n", "proc/sys/kernel/osrelease": "6.1.0\n", "proc/loadavg": "0.1 0.2 0.3 1/2 3\n",
+		"proc/self/cgroup": "4:memory:/own\n3:cpu,cpuacct:/hidden\n0::/\n", "sys/fs/cgroup/memory/own/memory.limit_in_bytes": "1048576\n",
+		"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "150000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
 		"etc/os-release": "NAME=x\nPRETTY_NAME=\"Debian 12\"\n", "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
 	} {
 		full := filepath.Join(root, path)
@@ -69,6 +71,14 @@ func TestFactsOfRecordedMachine(t *testing.T) {
 	m := Facts(root)
 	if m.CPU != "A CPU: fast" || m.Kernel != "6.1.0" || m.System != "Debian 12" || m.HugePages != "madvise" || m.Governor != "" {
 		t.Errorf("facts %+v", m)
+	}
+	if m.MemoryLimit != "1048576" || m.CPULimit != "150000 100000" {
+		t.Errorf("limits %q and %q", m.MemoryLimit, m.CPULimit)
+	}
+	for name, want := range map[string]string{"max 100000": "", "9223372036854771712": "", "2048": "2048", "": ""} {
+		if got := unlimited(name); got != want {
+			t.Errorf("%q: %q", name, got)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -42,8 +44,7 @@ func Facts(root string) Machine {
 		Governor:     read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		LoadBefore:   read("proc/loadavg"),
 	}
-	group := filepath.Join("sys/fs/cgroup", ownGroup(read("proc/self/cgroup")))
-	m.MemoryLimit, m.CPULimit = limit(read(filepath.Join(group, "memory.max"))), limit(read(filepath.Join(group, "cpu.max")))
+	m.MemoryLimit, m.CPULimit = limits(read)
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		m.MemoryBytes = info.Totalram * uint64(info.Unit)
@@ -68,19 +69,44 @@ func chosen(line string) string {
 	return word
 }
 
-// ownGroup is the path of version 2 in /proc/self/cgroup: "0::/user.slice".
-func ownGroup(text string) string {
+// limits are those of this process's control groups, of version 2 or 1. In a container the group's own path often
+// cannot be seen, and the top of the tree is its group.
+func limits(read func(string) string) (memory, cpu string) {
+	groups := read("proc/self/cgroup")
+	look := func(mount, controller, name string) string {
+		own := read(filepath.Join("sys/fs/cgroup", mount, groupOf(groups, controller), name))
+		if own == "" {
+			own = read(filepath.Join("sys/fs/cgroup", mount, name))
+		}
+		return own
+	}
+	memory, cpu = unlimited(look("", "", "memory.max")), unlimited(look("", "", "cpu.max"))
+	if memory == "" {
+		memory = unlimited(look("memory", "memory", "memory.limit_in_bytes"))
+	}
+	if quota := look("cpu", "cpu", "cpu.cfs_quota_us"); cpu == "" && quota != "" && !strings.HasPrefix(quota, "-") {
+		cpu = quota + " " + look("cpu", "cpu", "cpu.cfs_period_us")
+	}
+	return memory, cpu
+}
+
+// groupOf is the path of the group of a controller in /proc/self/cgroup; no controller is version 2: "0::/user.slice".
+func groupOf(text, controller string) string {
 	for line := range strings.Lines(text) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), controller) {
+			return fields[2]
 		}
 	}
 	return "/"
 }
 
-// limit is a setting of a control group, unless it is "max".
-func limit(text string) string {
+// unlimited makes nothing of what stands for no limit: "max", and in version 1 all that 64 bits hold but a page.
+func unlimited(text string) string {
 	if strings.HasPrefix(text, "max") {
+		return ""
+	}
+	if v, err := strconv.ParseUint(text, 10, 64); err == nil && v > 1<<60 {
 		return ""
 	}
 	return text

@@ -33,7 +33,7 @@ var meanings = map[string]map[string]string{
 	"Machine": {
 		"cpu": "the model", "cpus": "how many", "memory_bytes": "RAM, bytes", "kernel": "the release of Linux", "architecture": "amd64 or arm64",
 		"system": "the distribution", "transparent_huge_pages": "always, madvise or never", "governor": "of the first CPU's frequency",
-		"load_before": "/proc/loadavg at the start", "memory_limit": "memory.max of the control group, bytes", "cpu_limit": "cpu.max of the control group",
+		"load_before": "/proc/loadavg at the start", "memory_limit": "of the control group, bytes", "cpu_limit": "of the control group: us of CPU time in each period of so many us",
 	},
 	"Contender": {
 		"name": "of the column", "path": "the library's file", "env": "variables that it needs or that are its settings", "sha256": "of the library's file",
@@ -51,7 +51,8 @@ var meanings = map[string]map[string]string{
 		"contender": "a contender's name", "round": "from 0", "started": "when", "seconds": "how long, s",
 		"own_cpu_seconds":    "CPU time of the server, its load and the command, s",
 		"others_cpu_seconds": "CPU time of every other process, s", "stolen_seconds": "CPU time that the hypervisor gave to others, s",
-		"load_after": "/proc/loadavg at the end",
+		"throttled_seconds": "for how long a CPU limit of the control group held threads back, s",
+		"load_after":        "/proc/loadavg at the end",
 	},
 	"Series": {
 		"contender": "a contender's name", "round": "from 0", "phase": "where it was taken", "metric": "what is plotted",

@@ -53,6 +53,39 @@ func (fs FS) Cgroup(pid int) (Cgroup, error) {
 	return Cgroup{}, ErrNoCgroup
 }
 
+// Group finds the innermost control group of a process that has a controller ("memory", "cpu"): its folder, and
+// 1 or 2 for the version.
+func (fs FS) Group(pid int, controller string) (path string, version int, err error) {
+	membership, err := fs.read(pid, "cgroup")
+	if err != nil {
+		return "", 0, err
+	}
+	mounts, err := fs.read(pid, "mountinfo")
+	if err != nil {
+		return "", 0, err
+	}
+	for line := range strings.Lines(membership) { // version 2 stands last
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		v2 := fields[0] == "0" && fields[1] == ""
+		if !v2 && !hasWord(fields[1], controller) {
+			continue
+		}
+		mount, root, ok := controllerMount(mounts, v2, controller)
+		path := filepath.Join(mount, strings.TrimPrefix(fields[2], root))
+		if _, err := os.Stat(path); !ok || err != nil {
+			continue
+		}
+		if v2 {
+			return path, 2, nil
+		}
+		return path, 1, nil
+	}
+	return "", 0, ErrNoCgroup
+}
+
 func hasWord(list, word string) bool {
 	for item := range strings.SplitSeq(list, ",") {
 		if item == word {
@@ -64,13 +97,17 @@ func hasWord(list, word string) bool {
 
 // cgroupMount finds where the hierarchy is mounted, and which of its folders is the top there.
 func cgroupMount(mounts string, v2 bool) (mount, root string, ok bool) {
+	return controllerMount(mounts, v2, "memory")
+}
+
+func controllerMount(mounts string, v2 bool, controller string) (mount, root string, ok bool) {
 	for line := range strings.Lines(mounts) {
 		left, right, found := strings.Cut(line, " - ")
 		before, after := strings.Fields(left), strings.Fields(right)
 		if !found || len(before) < 5 || len(after) < 3 {
 			continue
 		}
-		if v2 && after[0] == "cgroup2" || !v2 && after[0] == "cgroup" && hasWord(after[2], "memory") {
+		if v2 && after[0] == "cgroup2" || !v2 && after[0] == "cgroup" && hasWord(after[2], controller) {
 			return before[4], strings.TrimSuffix(before[3], "/"), true
 		}
 	}

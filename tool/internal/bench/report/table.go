@@ -151,18 +151,23 @@ const disturbed = 0.05
 // Disturbance is a sentence about what the rest of the machine did; empty where it did little, or nothing
 // is known.
 func Disturbance(r *bench.Results) string {
-	n, worst := 0, 0.0
+	n, worst, held := 0, 0.0, 0.0
 	for _, run := range r.Runs {
+		held += run.Throttled
 		share := (run.OthersCPU + run.Stolen) / (run.Seconds * float64(max(1, r.Machine.CPUs)))
 		if share > disturbed {
 			n++
 			worst = max(worst, share)
 		}
 	}
-	if n == 0 {
-		return ""
+	throttled := ""
+	if held > 0.1 {
+		throttled = fmt.Sprintf("The CPU limit of this control group held the runs back for %.1f s in all: times and latencies tell about the limit, too. ", held)
 	}
-	return fmt.Sprintf("In %d of %d runs other processes or the hypervisor took more than %.0f %% of the machine's CPU time, in the worst %.0f %%: "+
+	if n == 0 {
+		return strings.TrimSpace(throttled)
+	}
+	return throttled + fmt.Sprintf("In %d of %d runs other processes or the hypervisor took more than %.0f %% of the machine's CPU time, in the worst %.0f %%: "+
 		"times and latencies scatter, and memory is the steadier figure. Measure again on a quieter machine.", n, len(r.Runs), disturbed*100, worst*100)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/group"
 	"granary/tool/internal/procfs"
 )
 
@@ -17,12 +18,13 @@ type noise struct {
 	start  time.Time
 	before procfs.Ticks
 	own    float64
+	held   float64 // seconds for which a CPU limit held this group so far
 	ok     bool
 }
 
 func startNoise(proc procfs.FS) noise {
 	ticks, err := proc.Machine()
-	return noise{proc: proc, start: time.Now(), before: ticks, own: ownCPU(), ok: err == nil}
+	return noise{proc: proc, start: time.Now(), before: ticks, own: ownCPU(), held: group.Throttled(proc), ok: err == nil}
 }
 
 // stop must come after the visit's processes were waited for: only then their time is known.
@@ -37,6 +39,7 @@ func (n noise) stop() bench.Run {
 	}
 	r.OwnCPU = ownCPU() - n.own
 	r.OthersCPU = max(0, after.Busy-n.before.Busy-r.OwnCPU)
+	r.Throttled = group.Throttled(n.proc) - n.held
 	r.Stolen = after.Stolen - n.before.Stolen
 	return r
 }

@@ -17,6 +17,7 @@ func ProgramRows() []bench.Row {
 	return []bench.Row{
 		LowerRow(bench.MetricWall, "s"), LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
 		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
+		{Metric: MetricGroupPeak, Unit: "bytes"},
 	}
 }
 
@@ -58,6 +59,8 @@ func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
 		v.setUsage(usage)
 	}
 	v.Set(bench.MetricPeakRSS, peak)
+	v.setGroupPeak()
+	v.Server.leave()
 	v.Metrics(printed)
 	return printed, nil
 }

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/group"
 )
 
 // Names of metrics that scenarios share.
@@ -17,6 +18,9 @@ const (
 	MetricP99        = "p99"
 	MetricP999       = "p99.9"
 	MetricMax        = "max"
+	// Of the server's memory control group, where one can be made.
+	MetricGroupPeak   = "control group, peak"
+	MetricGroupKernel = "control group, of the kernel"
 )
 
 // LowerRow is a row of which less is better.
@@ -75,6 +79,7 @@ func WholePhase() Phase {
 	return Phase{"whole run", []bench.Row{
 		LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
 		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"),
+		{Metric: MetricGroupPeak, Unit: "bytes"}, {Metric: MetricGroupKernel, Unit: "bytes"},
 	}, whole}
 }
 
@@ -93,11 +98,31 @@ func whole(_ context.Context, v *Visit) error {
 		peak = max(v.peak, float64(memory.RSS))
 	}
 	v.Set(bench.MetricPeakRSS, peak)
+	v.setGroup()
 	v.Stop()
 	if usage, ok := v.Server.process.Rusage(); ok {
 		v.setUsage(usage)
 	}
 	return nil
+}
+
+// setGroup records what the server's memory control group holds and held, where it has one. It is shown and not
+// compared: files that the kernel keeps in memory are in it.
+func (v *Visit) setGroup() {
+	if used, ok := v.setGroupPeak(); ok {
+		v.Set(MetricGroupKernel, used.Kernel)
+	}
+}
+
+func (v *Visit) setGroupPeak() (group.Usage, bool) {
+	if v.Server.group == nil {
+		return group.Usage{}, false
+	}
+	used, err := v.Server.group.Read()
+	if err == nil && used.Peak > 0 { // before Linux 5.19 the kernel does not say
+		v.Set(MetricGroupPeak, used.Peak)
+	}
+	return used, err == nil
 }
 
 func (v *Visit) setUsage(u syscall.Rusage) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench/group"
 	"granary/tool/internal/bench/run"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/procfs"
@@ -39,6 +40,7 @@ type Server struct {
 	proc    procfs.FS
 	process *run.Process
 	dir     string
+	group   *group.Group // nil where none can be made
 }
 
 func (s *Server) start(ctx context.Context, environ []string, c allocators.Contender) error {
@@ -60,6 +62,7 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 	if err != nil {
 		return err
 	}
+	s.join()
 	probe := s.spec.Ready
 	if probe == nil {
 		probe = func(context.Context) error { return s.verify(c) }
@@ -71,6 +74,27 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 		return err
 	}
 	return s.settled(c)
+}
+
+// join puts the server into a memory control group of its own, where one can be made.
+func (s *Server) join() {
+	g, err := group.Make(s.proc)
+	if err != nil {
+		return
+	}
+	if err := g.Add(s.PID()); err != nil { // it may have died: then its log says why
+		g.Remove()
+		return
+	}
+	s.group = g
+}
+
+// leave removes the server's control group once the server is gone.
+func (s *Server) leave() {
+	if s.group != nil {
+		s.group.Remove()
+		s.group = nil
+	}
 }
 
 // refusal is how allocators say on standard error that a setting is wrong.
@@ -182,6 +206,7 @@ func (s *Server) Stop() {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending
 		}
 	}
+	s.leave()
 }
 
 // PID is the process id of the server, the first of a Tree.

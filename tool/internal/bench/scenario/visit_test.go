@@ -13,6 +13,7 @@ import (
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/group"
 	"granary/tool/internal/bench/run"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/preload"
@@ -65,6 +66,9 @@ func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range s.Rows(nil) {
+		if row.Better == bench.Neutral { // a sleeper touches nothing once it is in its group
+			continue
+		}
 		if v, ok := sample.Get(row.Phase, row.Metric); !ok || v <= 0 && row.Unit == "bytes" {
 			t.Errorf("%s, %s: %v, %v", row.Phase, row.Metric, v, ok)
 		}
@@ -230,6 +234,12 @@ func TestALeakShowsInTheSamplesOverTime(t *testing.T) {
 			if s.Points[i][1] > s.Points[i-1][1] {
 				rising++
 			}
+		}
+	}
+	if g, err := group.Make(procfs.Live()); err == nil {
+		g.Remove()
+		if peak, _ := sample.Get("whole run", MetricGroupPeak); peak < 10<<20 || peak > 200<<20 {
+			t.Errorf("the peak of its control group is %.0f bytes", peak)
 		}
 	}
 	if last-first < 10<<20 || rising < 4 {
