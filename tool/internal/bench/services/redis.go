@@ -58,7 +58,7 @@ func redisPhases(values scenario.Values) []scenario.Phase {
 		name   string
 		phases func() []scenario.Phase
 	}{
-		{"values", r.valuePhases}, {"mixed", r.mixedPhases}, {"pipelined", r.pipelinedPhases}, {"structures", r.structurePhases},
+		{"values", r.valuePhases}, {"mixed", r.mixedPhases}, {"mixed", r.memtierPhases}, {"pipelined", r.pipelinedPhases}, {"structures", r.structurePhases},
 		{"churn", r.churnPhases}, {"save", r.savePhases}, {"fall", r.fallPhases},
 	} {
 		if slices.Contains(parts, part.name) {

@@ -2,9 +2,11 @@ package services
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/scenario"
 )
 
 func TestRedisFillsItsRows(t *testing.T) {
@@ -62,5 +64,40 @@ func TestInfoNumber(t *testing.T) {
 	}
 	if _, err := infoNumber(string(text), "used"); err == nil {
 		t.Error("a prefix of a name is taken for it")
+	}
+}
+
+// memtierScript stands in for memtier_benchmark, which Debian does not package: it writes one of its keys with
+// redis-cli, and the report that the real one writes.
+const memtierScript = `#!/bin/sh
+for word; do
+  case $word in --port=*) port=${word#*=};; --json-out-file=*) out=${word#*=};; --key-prefix=*) prefix=${word#*=};; --ratio=1:1) mix=yes;; esac
+done
+[ "$mix" = yes ] || exit 3
+redis-cli -p "$port" set "${prefix}1" value >&2 || exit 4
+cat > "$out" <<'END'
+{"configuration": {"ratio": "1:1"}, "ALL STATS": {"Runtime": {"Total duration": 1000},
+ "Sets": {"Ops/sec": 10.0, "Percentile Latencies": {"p50.00": 9.0, "p99.00": 9.0, "p99.90": 9.0}},
+ "Totals": {"Count": 4000, "Ops/sec": 4000.5, "Latency": 0.3, "Percentile Latencies": {"p50.00": 0.25, "p99.00": 1.5, "p99.90": 4.25, "Histogram log format": {"Compressed Histogram": "x"}}}}}
+END
+`
+
+func TestWhereMemtierIsInstalledTheMixedPartUsesIt(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "memtier_benchmark"), []byte(memtierScript), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	r := measure(t, redisScenario, "--requests", "1000", "--time", "200ms", "--rate", "200", "--connections", "4", "--parts", "mixed,fall", "--values", "3", "--settle", "50ms")
+	phase := "GET and SET in turn, memtier_benchmark over 4 connections"
+	for metric, want := range map[string]float64{scenario.MetricThroughput: 4000.5, scenario.MetricP50: 0.25, scenario.MetricP99: 1.5, scenario.MetricP999: 4.25} {
+		if got := r.Values("glibc", bench.Key{Phase: phase, Metric: metric})[0]; got != want {
+			t.Errorf("%s %v, want %v", metric, got, want)
+		}
+	}
+	for _, text := range []string{"", "{}", `{"ALL STATS": {"Totals": {"Ops/sec": 1, "Percentile Latencies": {"p50.00": 1}}}}`} {
+		if _, err := parseMemtier([]byte(text)); err == nil {
+			t.Errorf("%q is a report", text)
+		}
 	}
 }

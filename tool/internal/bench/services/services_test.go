@@ -2,6 +2,7 @@ package services
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -135,3 +136,30 @@ func TestReportsOfLoadGeneratorsAreReadOrRefused(t *testing.T) {
 func second[A any](_ A, err error) error { return err }
 
 func third[A, B any](_ A, _ B, err error) error { return err }
+
+func TestEveryScenarioHasALargerAndASmallerSize(t *testing.T) {
+	for _, s := range All {
+		full, err := scenario.Resolve(s.Params, scenario.Full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []scenario.Size{scenario.Quick, scenario.Long} {
+			other, err := scenario.Resolve(s.Params, size)
+			if err != nil || maps.Equal(full, other) {
+				t.Errorf("%s: the %s size is that of a full run; %v", s.Name, size, err)
+			}
+		}
+	}
+	for name, want := range map[string]map[string]string{
+		"redis": {"requests": "10000000"}, "kv": {"requests": "10000000"}, "mariadb": {"rows": "1000000", "threads": "16,64,256,1024,4096", "workloads": "oltp_read_only,oltp_read_write"},
+	} {
+		for _, s := range All {
+			values, _ := scenario.Resolve(s.Params, scenario.Long) // checked above
+			for param, value := range want {
+				if s.Name == name && values[param] != value {
+					t.Errorf("%s --long: %s is %s", name, param, values[param])
+				}
+			}
+		}
+	}
+}

@@ -174,7 +174,7 @@ func (r *runner) left() time.Duration {
 func (r *runner) announcement() string {
 	text := fmt.Sprintf("%d scenarios, %d allocators, %s sizes: ", len(r.entries), len(r.contenders), r.size)
 	total := remaining(r.members)
-	if total == 0 {
+	if !slices.ContainsFunc(r.members, member.open) {
 		return text + "all rounds are there already; ask for more with --rounds"
 	}
 	text += fmt.Sprintf("about %v for all rounds", minutes(total))
