@@ -10,3 +10,15 @@
 #else
 #error "Granary has critical sections for x86-64 and arm64: write arch/rseq_<machine>.h"
 #endif
+
+namespace granary::arch {
+
+// The same where what is to be done comes later.
+inline void* Pop(uint64_t c, bool* due) {
+  return Pop(c, [due](void* p) {
+    *due = true;
+    return p;
+  });
+}
+
+}  // namespace granary::arch

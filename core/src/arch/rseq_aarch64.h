@@ -39,23 +39,27 @@ namespace granary::arch {
       [area] "r"(reinterpret_cast<uintptr_t>(&anchor.unregistered.sequence) + thread_area),  \
       [table] "r"(&anchor.cache[kUnregisteredIndices])
 
-GRANARY_ALWAYS_INLINE void* Pop(uint64_t c) {
+template <class Sampled>
+GRANARY_ALWAYS_INLINE void* Pop(uint64_t c, Sampled&& sampled) {
   void* result;
   uint64_t t, h, w, s;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                         "ldr %[p], [%[s]]\n"
                         "cbz %[p], %l[empty]\n"
                         "sub %[h], %[h], #1\n"
-                        "sub %[h], %[h], #16, lsl #12\n"
+                        "subs %[h], %[h], #16, lsl #12\n"
                         "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                        "b.lo %l[due]\n"
                         : [p] "=&r"(result), [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s)
                         : GRANARY_RSEQ_INPUTS, [c] "r"(c)
                         : "memory", "cc"
-                        : empty);
+                        : empty, due);
   if (result == nullptr) __builtin_unreachable();
   return result;
 empty:
   return nullptr;
+due:
+  return sampled(result);
 }
 
 GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {

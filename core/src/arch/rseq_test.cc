@@ -70,11 +70,21 @@ struct Operation {
 
 void* Pointer(uintptr_t n) { return reinterpret_cast<void*>(n); }
 
-__attribute__((noinline)) void* DoPop() { return arch::Pop(kClass); }
+// Marks the pointer where a sample is due.
+constexpr uint64_t kDue = uint64_t{1} << 60;
+__attribute__((noinline)) uint64_t DoPop() {
+  bool due = false;
+  void* const p = arch::Pop(kClass, &due);
+  return AddressOf(p) + (due ? kDue : 0);
+}
 __attribute__((noinline)) bool DoPush(void* p) { return arch::Push(kClass, p); }
 
 std::vector<Operation> Operations() {
-  const auto pop = [](Words&, void**) { return AddressOf(DoPop()); };
+  const auto pop = [](Words& words, void**) {
+    words.at[kClass] += kAllocation;
+    return DoPop();
+  };
+  const auto pop_sample = [](Words&, void**) { return DoPop(); };
   const auto push = [](Words&, void**) -> uint64_t { return DoPush(Pointer(800)); };
   const auto pop_many = [](Words&, void** batch) { return arch::PopMany(kClass, batch, 4); };
   const auto push_many = [](Words&, void** batch) {
@@ -88,7 +98,8 @@ std::vector<Operation> Operations() {
     return arch::CompareStore(words.at + 1, kFloor + 2, 32, 48);
   };
   return {{"pop", 3, pop},
-          {"pop of nothing", 0, pop},
+          {"pop of nothing", 0, pop_sample},
+          {"pop of a sample", 3, pop_sample},
           {"push", 3, push},
           {"push where full", 5, push},
           {"pop four", 5, pop_many},
@@ -247,6 +258,10 @@ TEST_F(RseqTest, OperationsDoWhatTheySay) {
     const uint64_t counted = (kFloor + op.held - outcome.words.at[kClass]) / kAllocation;
     if (name == "pop") {
       EXPECT_EQ(outcome.result, 48u);
+      EXPECT_EQ(cursor, kFloor + 2);
+      EXPECT_EQ(outcome.words.at[kClass] >> 16, 0u) << "one allocation of one that was left";
+    } else if (name == "pop of a sample") {
+      EXPECT_EQ(outcome.result, 48u + kDue);
       EXPECT_EQ(cursor, kFloor + 2);
       EXPECT_EQ(counted, 1u) << "one allocation";
     } else if (name == "push") {

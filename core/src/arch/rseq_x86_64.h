@@ -38,8 +38,10 @@ namespace granary::arch {
       [area] "i"(offsetof(Anchor, unregistered) + offsetof(RestartArea, sequence)),       \
       [table] "i"(offsetof(Anchor, cache) + kUnregisteredIndices * sizeof(CacheWords*))
 
-// Takes the top slot of class c, counting one allocation; nullptr if the cache is empty.
-GRANARY_ALWAYS_INLINE void* Pop(uint64_t c) {
+// Takes the top slot of class c, counting one allocation; nullptr if the cache is empty. If the
+// count was zero, which the borrow of the commit tells, returns sampled(slot).
+template <class Sampled>
+GRANARY_ALWAYS_INLINE void* Pop(uint64_t c, Sampled&& sampled) {
   void* result;
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
@@ -48,14 +50,17 @@ GRANARY_ALWAYS_INLINE void* Pop(uint64_t c) {
                         "testq %[p], %[p]\n"
                         "jz %l[empty]\n"
                         "subq $0x10001, (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                        "jc %l[due]\n"
                         : [p] "=&r"(result), [t] "=&r"(t), [h] "=&r"(h)
                         : GRANARY_RSEQ_INPUTS, [c] "r"(c)
                         : "memory", "cc"
-                        : empty);
+                        : empty, due);
   if (result == nullptr) __builtin_unreachable();
   return result;
 empty:
   return nullptr;
+due:
+  return sampled(result);
 }
 
 // Puts p on top of class c; false if the cache is full.

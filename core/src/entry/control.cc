@@ -40,10 +40,19 @@ Control::Result Control::Run(Command command, const char* argument) noexcept {
     case Command::kReset:
       heap.peaks().Reset();
       return Result::kDone;
-    case Command::kProfileStart:
+    case Command::kProfileStart: {
+      int64_t rate = options.prof_sample;
+      const Piece text{argument, __builtin_strlen(argument)};
+      if (text.size > 0 && (!ParseNumber(text, &rate) || rate <= 0)) return Result::kRefused;
+      const Heap::Started started = heap.StartProfile(static_cast<uint64_t>(rate), 0);
+      value_ = started == Heap::Started::kFresh;
+      return started == Heap::Started::kRefused ? Result::kRefused : Result::kDone;
+    }
     case Command::kProfileStop:
+      heap.StopProfile();
+      return Result::kDone;
     case Command::kProfileReset:
-      return Result::kRefused;
+      return heap.ResetProfile() ? Result::kDone : Result::kRefused;
   }
   return Result::kUnknown;
 }

@@ -67,11 +67,22 @@ void Heap::Init() noexcept {
   OnFirstUse();
 }
 
-void* Heap::AllocateClass(SizeClass c) noexcept {
+void* Heap::AllocateClass(SizeClass c, size_t requested) noexcept {
   upkeep_.PollInMalloc();
-  void* const p = front_.Allocate(c);
+  bool due = false;
+  void* const p = front_.Allocate(c, &due);
+  if (due && p != nullptr) [[unlikely]]
+    Sample(p, c, kClassSize[c], requested);
   peaks_.Note(pages_.used_bytes());
   return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
+}
+
+// The countdown is this CPU's first, so that nothing else passes it meanwhile.
+void* Heap::SampleDue(void* p, size_t requested) noexcept {
+  const SizeClass c = ObjectClassAt(page_map, p);
+  front_.Rearm(c);
+  Sample(p, c, kClassSize[c], requested);
+  return p;
 }
 
 // What options ask for that are rare; those that concern every object turn the caches off.
@@ -103,6 +114,10 @@ void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool ze
   } else if (zero && !memory.Zero()) {
     __builtin_memset(memory.p, 0, size);
   }
+  if (front_.sampling().on()) [[unlikely]] {
+    const size_t bytes = RoundUp(size, pages_.OsPage());
+    if (front_.sampling().Chosen(bytes)) Sample(memory.p, kNoClass, bytes, size);
+  }
   return zero ? memory.p : Filled(memory.p, RoundUp(size, pages_.OsPage()));
 }
 
@@ -110,7 +125,7 @@ void* Heap::Allocate(size_t size) noexcept {
   EnsureInit();
   if (IsSpecial()) return AllocateSpecial(size, 1, false);
   const SizeClass c = ClassOf(size);
-  return c != kNoClass ? AllocateClass(c) : AllocateLarge(size, kTrackerBytes, size, false);
+  return c != kNoClass ? AllocateClass(c, size) : AllocateLarge(size, kTrackerBytes, size, false);
 }
 
 void* Heap::AllocateZeroed(size_t size) noexcept {
@@ -118,16 +133,18 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
   if (IsSpecial()) return AllocateSpecial(size, 1, true);
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
-  void* p = arch::Pop(c);
+  void* p = arch::Pop(c, [size](void* q) { return heap.SampleDue(q, size); });
   if (p == nullptr && !IsSmall(c)) {
     upkeep_.Poll();
     p = central_.FetchZeroed(c);
     if (p == nullptr) return Refused(size);
     front_.CountUncached(c);
+    if (front_.sampling().Chosen(kClassSize[c])) [[unlikely]]
+      Sample(p, c, kClassSize[c], size);
     peaks_.Note(pages_.used_bytes());
     return p;
   }
-  if (p == nullptr) p = AllocateClass(c);
+  if (p == nullptr) p = AllocateClass(c, size);
   if (p != nullptr) __builtin_memset(p, 0, size);
   return p;
 }
@@ -138,8 +155,8 @@ void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
     if (c != kNoClass) {
-      void* const p = arch::Pop(c);
-      return p != nullptr ? p : AllocateClass(c);
+      void* const p = arch::Pop(c, [size](void* q) { return heap.SampleDue(q, size); });
+      return p != nullptr ? p : AllocateClass(c, size);
     }
   }
   return AllocateLarge(size, alignment, size, false);
@@ -149,7 +166,12 @@ void Heap::Free(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
   if (IsSpecial()) return FreeSpecial(p);
-  const SizeClass c = ObjectClassAt(page_map, p);
+  SizeClass c = page_map.ClassAt(p);
+  if (c == kSampledClass) {
+    if (!Unsample(p)) return;
+    c = ObjectClassAt(page_map, p);
+    if ((options.junk & 2) == 0 && arch::Push(c, p)) return;
+  }
   if (c != kNoClass) {
     upkeep_.Poll();
     if ((options.junk & 2) != 0) JunkFreed(c, p);
@@ -157,6 +179,8 @@ void Heap::Free(void* p) noexcept {
   }
   const size_t large = pages_.LargeSize(p);
   if (large == 0) return FreeOfArena(p);
+  if (profile_.Collects() && !Unsample(p)) [[unlikely]]
+    return;
   pages_.FreeLarge(p, IsOversize(large));
   upkeep_.AfterLargeFree(large);
 }
@@ -175,11 +199,10 @@ void Heap::JunkFreed(SizeClass c, void* p) noexcept {
 
 void Heap::FreeSized(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
-  const SizeClass c = ObjectClassAt(page_map, p);
   const size_t usable = UsableSize(p, "sized free");
   if (GoodSize(size, alignment) != usable)
     Die(MisuseReport{Misuse::kWrongSize, "sized free", p, usable, size});
-  if (c == kNoClass || !arch::Push(c, p)) Free(p);
+  if (!arch::Push(page_map.ClassAt(p), p)) Free(p);
 }
 
 void Heap::DieOf(const void* p, const char* verb) noexcept {
@@ -229,11 +252,13 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   const size_t old_size = UsableSize(p, "realloc");
   if (c == kNoClass) {
-    if (jemalloc::Arena* const arena = jemalloc::OwnerOf(p))
-      return MoveInArena(*arena, p, size);
+    if (jemalloc::Arena* const arena = jemalloc::OwnerOf(p)) return MoveInArena(*arena, p, size);
     return ReallocateLarge(p, old_size, size);
   }
-  if (ClassOf(size) == c) return p;
+  if (ClassOf(size) == c) {
+    if (page_map.ClassAt(p) == kSampledClass && profile_.MayRecord()) profile_.Resized(p, size);
+    return p;
+  }
   if (size > old_size && size >= kGrowsInPlaceFrom) {
     const size_t good = GoodSizeOrMost(size);
     const size_t reserve = good * 2 > 4 * kMiB ? good * 2 : 4 * kMiB;
@@ -248,12 +273,12 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
 
 void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
   const SizeClass c = ClassOf(size);
-  void* q = c != kNoClass ? arch::Pop(c) : nullptr;
+  void* q = nullptr;
+  if (c != kNoClass) q = arch::Pop(c, [size](void* s) { return heap.SampleDue(s, size); });
   if (q == nullptr) q = Allocate(size);
   if (q == nullptr) return nullptr;
   __builtin_memcpy(q, p, size < old_size ? size : old_size);
-  const SizeClass old_class = ObjectClassAt(page_map, p);
-  if (old_class == kNoClass || !arch::Push(old_class, p)) Free(p);
+  if (!arch::Push(page_map.ClassAt(p), p)) Free(p);
   return q;
 }
 
@@ -261,12 +286,16 @@ void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
   if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
   const size_t good = GoodSizeOrMost(size);
   if (good == old_size || pages_.ResizeLarge(p, good)) {
+    if (profile_.Collects() && good != old_size) [[unlikely]]
+      ResampleLarge(p, good);
     peaks_.Note(pages_.used_bytes());
     return p;
   }
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
   if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, good < old_size ? good : old_size);
+  if (profile_.Collects() && !Unsample(p)) [[unlikely]]
+    return q;
   pages_.FreeLarge(p, IsOversize(old_size));
   return q;
 }
@@ -305,6 +334,7 @@ void Heap::ForEachMutex(Visit&& visit) noexcept {
   for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
   visit(pages_.mutex());
   visit(metadata_.mutex());
+  visit(profile_.mutex());
 }
 
 void Heap::PrepareFork() noexcept {

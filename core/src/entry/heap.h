@@ -63,6 +63,19 @@ class Heap {
   void FlushCaches() noexcept;
   GRANARY_SELDOM void Verify() noexcept;
 
+  // p, which this CPU's cache gave out for a request of `requested` bytes, is to be sampled.
+  GRANARY_COLD __attribute__((returns_nonnull)) void* SampleDue(void* p, size_t requested) noexcept;
+  // Switches sampling on: one in `rate` bytes. A seed of 0 stands for one from the clock. kAlready:
+  // a profile was there and goes on, at that rate.
+  enum class Started : uint8_t { kRefused, kFresh, kAlready };
+  GRANARY_COLD Started StartProfile(uint64_t rate, uint64_t seed) noexcept;
+  // Takes no more samples, and follows those there are.
+  GRANARY_COLD void PauseProfile() noexcept;
+  // Discards it, in the first case to begin anew if samples are taken.
+  GRANARY_COLD bool ResetProfile() noexcept;
+  GRANARY_COLD void StopProfile() noexcept;
+  profile::Recorder<Linux>& profile() { return profile_; }
+
   // The options that layers keep copies of may have changed.
   void ApplyOptions() noexcept;
 
@@ -86,7 +99,17 @@ class Heap {
  private:
   friend struct Layout;
   GRANARY_COLD void Init() noexcept;
-  void* AllocateClass(SizeClass c) noexcept;
+  void* AllocateClass(SizeClass c, size_t requested) noexcept;
+  GRANARY_COLD void Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept;
+  // p is about to be freed: true if it may be now, false if that has to wait.
+  GRANARY_COLD bool Unsample(void* p) noexcept;
+  // A large block has another size now.
+  GRANARY_COLD void ResampleLarge(void* p, size_t size) noexcept;
+  void CountLate(SizeClass c) noexcept;
+  GRANARY_COLD void FillProfileHead() noexcept;
+  GRANARY_COLD bool BeginProfile() noexcept;
+  GRANARY_COLD void PauseSampling() noexcept;
+  GRANARY_COLD void FreeDeferred() noexcept;
   void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
   void* MoveToNew(void* p, size_t old_size, size_t size) noexcept;
   void* ReallocateLarge(void* p, size_t old_size, size_t size) noexcept;

@@ -56,6 +56,8 @@ void* Heap::AllocateUncached(size_t size, size_t alignment) noexcept {
   void* p = nullptr;
   if (depot_.Take(c, &p, 1) == 0) return Refused(kClassSize[c]);
   front_.CountUncached(c);
+  if (front_.sampling().Chosen(kClassSize[c])) [[unlikely]]
+    Sample(p, c, kClassSize[c], size);
   peaks_.Note(pages_.used_bytes());
   if (IsSpecial()) traits.Allocated(kClassSize[c]);
   return Filled(p, kClassSize[c]);
@@ -67,6 +69,7 @@ void Heap::FreeUncached(void* p) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c == kNoClass) return Free(p);
   if (IsSpecial()) traits.Freed(kClassSize[c]);
+  if (page_map.ClassAt(p) == kSampledClass && !Unsample(p)) return;
   upkeep_.Poll();
   central_.Return(c, &p, 1);
 }

@@ -26,7 +26,8 @@ struct Cache {
   Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
   Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
   uint64_t seen[kNumClasses] = {};            // the headers when last inspected
-  uint64_t issued[kNumClasses] = {};          // what the counts were set to, beyond kParked
+  Hint<uint64_t> issued[kNumClasses] = {};    // what the counts were set to, beyond kParked
+  Hint<uint32_t> epoch;                       // that of the sampling that set them
   CacheWords words[kCacheLayout.words];
 
   void Init() {
@@ -40,6 +41,15 @@ struct Cache {
   bool IsLong(SizeClass c) const { return capacity[c] > ShortCapacity(c); }
   size_t Floor(SizeClass c) const {
     return IsLong(c) ? kCacheLayout.long_floor[c] : kCacheLayout.short_floor[c];
+  }
+
+  uint64_t Count(SizeClass c) const { return Header(c) >> kCountShift; }
+  // Whether class c's count of allocations has passed zero since it was set.
+  bool RanOut(SizeClass c) const { return granary::RanOut(Count(c)); }
+  // Sets it. The cache is exclusive.
+  void SetCount(SizeClass c, uint64_t count) {
+    issued[c] = issued[c] + count - Count(c);
+    words[c] = count << kCountShift | (words[c] & kCursorMask);
   }
 
   // The allocations of class c that the header counted.

@@ -62,5 +62,6 @@ inline constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
 
 // Where the count of a class starts while nothing shall happen when it reaches zero: it never does.
 inline constexpr uint64_t kParked = kCountMask;
+constexpr bool RanOut(uint64_t count) { return count > kParked / 2; }
 
 }  // namespace granary

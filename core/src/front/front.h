@@ -8,6 +8,7 @@
 #include "depot/depot.h"
 #include "front/cache.h"
 #include "front/growth.h"
+#include "front/sampling.h"
 #include "front/threads.h"
 
 namespace granary {
@@ -28,10 +29,22 @@ class Front {
   // Before any other call.
   void Init() noexcept;
 
-  // An object of class c, when the cache had none; nullptr when the system refuses memory.
-  void* Allocate(SizeClass c) noexcept;
+  // An object of class c, when the cache had none; nullptr when the system refuses memory. *due
+  // says whether it is a sample.
+  void* Allocate(SizeClass c, bool* due) noexcept;
   // Takes p, an object of class c, when the cache was full.
   void Free(SizeClass c, void* p) noexcept;
+
+  // Every cache is to count down to samples of one in `rate` bytes; 0 for none. One caller at a
+  // time, and nobody stops caches meanwhile. False if some cannot be stopped.
+  bool SetSampling(uint64_t rate, uint64_t seed) noexcept;
+  Sampling& sampling() { return sampling_; }
+  // After arch::Pop said that a sample of class c is due.
+  void Rearm(SizeClass c) noexcept;
+  // Samples of class c that fell due while a cache waited for its next countdown, since last asked.
+  uint64_t TakeLate(SizeClass c) noexcept {
+    return late_[c].exchange(0, std::memory_order_relaxed);
+  }
 
   // How many bytes the capacities of one cache may add up to.
   void SetBudget(size_t bytes) { budget_.store(bytes, std::memory_order_relaxed); }
@@ -102,6 +115,11 @@ class Front {
   void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;
   bool GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept;
   bool Grow(CacheOf* cache, SizeClass c) noexcept;
+  void Arm(CacheOf& cache) noexcept;
+  void RearmStopped(CacheOf& cache) noexcept;
+  bool RearmCurrent(CacheOf* cache, SizeClass c) noexcept;
+  void ArmOwn(CacheOf* cache, size_t index) noexcept;
+  void CountLate(SizeClass c, uint64_t late) noexcept;
   bool Stop(size_t index) noexcept;
   void Resume(size_t index) noexcept;
   size_t NoteIdle(CacheOf& cache) noexcept;
@@ -118,9 +136,13 @@ class Front {
   std::atomic<CacheOf*> caches_[kMaxCaches] = {};
   std::atomic<uint64_t> uncached_[kNumClasses] = {};  // allocations that no header counted
   Shared shared_[kSharedCaches];
+  Sampling sampling_;
+  std::atomic<bool> stale_{false};  // a count ran out and could not be set at once
+  std::atomic<uint64_t> late_[kNumClasses] = {};
 };
 
 }  // namespace granary
 
+#include "front/arm_impl.h"
 #include "front/front_impl.h"
 #include "front/reclaim_impl.h"

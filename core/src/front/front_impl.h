@@ -25,6 +25,9 @@ Cache<System>* Front<System, Below>::Current() noexcept {
   if (index < 0) return nullptr;
   CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
   if (cache == nullptr) return Create(static_cast<size_t>(index));
+  if (threads.owner() == CacheOwner::kThread && cache->epoch != sampling_.epoch()) [[unlikely]] {
+    ArmOwn(cache, static_cast<size_t>(index));
+  }
   return cache->stopped.load(std::memory_order_relaxed) ? nullptr : cache;
 }
 
@@ -42,6 +45,8 @@ Cache<System>* Front<System, Below>::Create(size_t index) noexcept {
   if (cache != nullptr) return cache;
   cache = NewCache();
   if (cache == nullptr) return nullptr;
+  if (sampling_.on()) Arm(*cache);
+  cache->epoch = sampling_.epoch();
   caches_[index].store(cache, std::memory_order_release);
   if (caches_end_.load(std::memory_order_relaxed) <= index) caches_end_.store(index + 1);
   Publish(index, cache->words);
@@ -78,11 +83,19 @@ void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
 }
 
 template <Os System, class Below>
-void* Front<System, Below>::Allocate(SizeClass c) noexcept {
+void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   CacheOf* const cache = Current();
+  *due = sampling_.Chosen(kClassSize[c]);  // unless a header counts it
   if (cache == nullptr)
     return Threads::CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
-  if (void* p = arch::Pop(c); p != nullptr) return p;  // another CPU's, or a cache just made
+  bool counted_due = false;
+  if (void* p = arch::Pop(c, &counted_due); p != nullptr) {  // another CPU's, or a cache just made
+    if (counted_due) Rearm(c);
+    *due = counted_due;
+    return p;
+  }
+  if (sampling_.on() && cache->RanOut(c)) [[unlikely]]
+    RearmCurrent(cache, c);
   GrowAfterMiss(cache, c);
   size_t want = cache->capacity[c];
   if (want > Below::BatchOf(c)) want = Below::BatchOf(c);

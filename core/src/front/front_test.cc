@@ -39,8 +39,12 @@ class FrontTest : public testing::Test {
   }
 
   void* Allocate(SizeClass c) {
-    void* const p = arch::Pop(c);
-    return p != nullptr ? p : front_.Allocate(c);
+    bool due = false;
+    void* p = arch::Pop(c, &due);
+    if (due) front_.Rearm(c);
+    if (p == nullptr) p = front_.Allocate(c, &due);
+    samples_ += due;
+    return p;
   }
   void Free(SizeClass c, void* p) {
     if (!arch::Push(c, p)) front_.Free(c, p);
@@ -71,6 +75,7 @@ class FrontTest : public testing::Test {
   }
 
   Metadata<FakeOs> metadata_;
+  std::atomic<size_t> samples_{0};
   FakeDepot depot_;
   std::unique_ptr<TestFront> owned_ = std::make_unique<TestFront>(metadata_, depot_);
   TestFront& front_ = *owned_;
@@ -200,14 +205,63 @@ TEST_F(FrontTest, AStoppedCacheServesNobody) {
   Burst(kClass, 8);
   const size_t cached = front_.CachedObjects(kClass);
   ASSERT_TRUE(front_.StopAll());
-  EXPECT_EQ(arch::Pop(kClass), nullptr);
-  void* const p = front_.Allocate(kClass);
+  bool due = false;
+  EXPECT_EQ(arch::Pop(kClass, &due), nullptr);
+  void* const p = front_.Allocate(kClass, &due);
   EXPECT_NE(p, nullptr) << "from below";
   EXPECT_FALSE(arch::Push(kClass, p));
   front_.Free(kClass, p);
   EXPECT_EQ(front_.CachedObjects(kClass), cached);
   front_.ResumeAll();
-  EXPECT_NE(arch::Pop(kClass), nullptr);
+  EXPECT_NE(arch::Pop(kClass, &due), nullptr);
+}
+
+// Of n allocations each is a sample with probability p, on its own: over many seeds the squared
+// deviations, each divided by its variance, add up to about their number.
+TEST_F(FrontTest, SamplesComeAsOftenAsTheyShould) {
+  constexpr uint64_t kRate = 20000;
+  constexpr int kSeeds = 200, kRounds = 60;
+  const struct {
+    SizeClass c;
+    size_t burst;  // beyond the cache's capacity some allocations pass no header
+  } patterns[] = {{ClassOf(16), 5}, {kClass, 40}, {kClass, 300}, {ClassOf(3000), 20}};
+  for (const auto& pattern : patterns) {
+    const double n = static_cast<double>(kRounds * pattern.burst);
+    const double p = OneMinusExp(double{kClassSize[pattern.c]} / kRate);
+    double sum = 0;
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      ASSERT_TRUE(front_.SetSampling(kRate, static_cast<uint64_t>(seed)));
+      samples_ = 0;
+      const uint64_t before = front_.Allocations(pattern.c);
+      for (int i = 0; i < kRounds; ++i) Burst(pattern.c, pattern.burst);
+      ASSERT_EQ(front_.Allocations(pattern.c) - before, static_cast<uint64_t>(n));
+      const double off = static_cast<double>(samples_ + front_.TakeLate(pattern.c)) - n * p;
+      sum += off * off / (n * p * (1 - p));
+    }
+    // Chi-squared with 200 degrees of freedom: 99.99 % lie between 132 and 285.
+    EXPECT_GT(sum, 132) << "class " << pattern.c << " by " << pattern.burst;
+    EXPECT_LT(sum, 285) << "class " << pattern.c << " by " << pattern.burst;
+  }
+  ASSERT_TRUE(front_.SetSampling(0, 0));
+  samples_ = 0;
+  Burst(kClass, 1000);
+  EXPECT_EQ(samples_, 0u);
+}
+
+// Where sequences are not to be had, a thread sets the counts of its own cache.
+TEST_F(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
+  threads.OnExit([](size_t) {});
+  FakeOs::Reset();
+  FakeOs::SetCpus(0);
+  front_.Init();
+  Burst(kClass, 20);
+  ASSERT_TRUE(front_.SetSampling(1, 3));
+  samples_ = 0;
+  Burst(kClass, 50);
+  EXPECT_EQ(samples_, 50u) << "each";
+  ASSERT_TRUE(front_.SetSampling(0, 0));
+  Burst(kClass, 50);
+  EXPECT_EQ(samples_, 50u);
 }
 
 TEST_F(FrontTest, RefusalsArePassedOn) {

@@ -78,9 +78,10 @@ template <Os System, class Below>
 void Front<System, Below>::ReclaimIdle() noexcept {
   const size_t end = caches_end_.load(std::memory_order_acquire);
   bool any = false;
+  const bool stale = stale_.exchange(false, std::memory_order_relaxed);
   for (size_t i = 0; i < end; ++i) {
     CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
-    if (cache == nullptr || NoteIdle(*cache) < kWorthReclaiming || !Stop(i)) continue;
+    if (cache == nullptr || (!stale && NoteIdle(*cache) < kWorthReclaiming) || !Stop(i)) continue;
     cache->lock.Lock();
     any = true;
   }
@@ -88,7 +89,10 @@ void Front<System, Below>::ReclaimIdle() noexcept {
   for (size_t i = 0; i < end; ++i) {
     CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
     if (cache == nullptr) continue;
-    if (aborted && cache->stopped.load(std::memory_order_relaxed)) Drain(*cache, true);
+    if (aborted && cache->stopped.load(std::memory_order_relaxed)) {
+      Drain(*cache, true);
+      if (stale) RearmStopped(*cache);
+    }
     for (SizeClass c = 1; c < kNumClasses; ++c) cache->seen[c] = cache->Header(c);
     Resume(i);
   }

@@ -60,6 +60,10 @@ class Stack {
 // What the threads do, and what must hold of it. Only one of them runs at a time.
 class Scenario {
  public:
+  // With `sampled`, about every third object is a sample for a while.
+  explicit Scenario(bool sampled) : sampled_(sampled) {}
+  size_t samples() const { return samples_; }
+
   void Run(FakeSchedule::Choose choose) {
     for (size_t i = 0; i < kThreads; ++i) RunOn(i, i % 2);
     FakeSchedule::Run({[this] { Work(0); }, [this] { Work(1); }, [this] { Upkeep(); }},
@@ -92,6 +96,7 @@ class Scenario {
   void Upkeep() {
     Enter(2);
     for (int round = 0; round < 2; ++round) {
+      if (sampled_) ASSERT_TRUE(stack_->front.SetSampling(round == 0 ? 30000 : 0, 5));
       stack_->front.ReclaimIdle();
       stack_->depot.EndWindow();
       for (const SizeClass c : kClasses) {
@@ -103,9 +108,13 @@ class Scenario {
   }
 
   void Allocate(SizeClass c) {
-    void* p = arch::Pop(c);
-    if (p == nullptr) p = stack_->front.Allocate(c);
+    bool due = false;
+    void* p = arch::Pop(c, &due);
+    if (due) stack_->front.Rearm(c);
+    if (p == nullptr) p = stack_->front.Allocate(c, &due);
     ASSERT_NE(p, nullptr);
+    ++allocations_[c];
+    samples_ += due;
     const auto [it, fresh] = live_.insert({static_cast<char*>(p), Object{c, ++marks_}});
     GRANARY_CHECK(fresh);  // or two own it
     std::memcpy(it->first, &marks_, sizeof marks_);
@@ -138,6 +147,7 @@ class Scenario {
       for (const auto& object : live_) live += object.second.c == c;
       const size_t above = live + stack_->front.CachedObjects(c) + stack_->depot.CachedObjects(c);
       ASSERT_EQ(stack_->central.Stats(c).used_objects, above) << "class " << c;
+      ASSERT_EQ(stack_->front.Allocations(c), allocations_[c]) << "class " << c;
     }
     ASSERT_TRUE(stack_->front.StopAll());
     stack_->front.ForEachCache([](Cache<SteppedOs>& cache) { cache.Verify(); });
@@ -161,6 +171,9 @@ class Scenario {
   std::unique_ptr<Stack> stack_ = std::make_unique<Stack>();
   std::map<char*, Object> live_;
   uint64_t marks_ = 0;
+  uint64_t allocations_[kNumClasses] = {};
+  bool sampled_;
+  size_t samples_ = 0;
 };
 
 class ScheduleTest : public testing::Test {
@@ -169,27 +182,32 @@ class ScheduleTest : public testing::Test {
 };
 
 TEST_F(ScheduleTest, EverythingHoldsUnderRandomTurns) {
+  size_t samples = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    Scenario().Run([&](size_t, size_t current, bool) {
+    Scenario scenario(seed % 2 == 1);
+    scenario.Run([&](size_t, size_t current, bool) {
       if (random() % 8 == 0) RunOn(random() % kThreads, random() % 2);
       return random() % (1 + seed % 5) == 0 ? random() % kThreads : current;
     });
     ASSERT_FALSE(HasFailure());
+    samples += scenario.samples();
+    if (seed % 2 == 0) ASSERT_EQ(scenario.samples(), 0u);
   }
+  EXPECT_GT(samples, 20u);
 }
 
 // Each thread runs as long as it can, but that at one turn after another it is interrupted and
 // another runs to its end first.
 TEST_F(ScheduleTest, EverythingHoldsWhereverOneThreadIsInterrupted) {
-  Scenario().Run([](size_t, size_t current, bool blocked) { return current + blocked; });
+  Scenario(true).Run([](size_t, size_t current, bool blocked) { return current + blocked; });
   const size_t turns = FakeSchedule::turns;
   ASSERT_GT(turns, 100u);
   for (size_t other = 1; other < kThreads; ++other) {
     for (size_t at = other; at < turns; at += 2) {
       SCOPED_TRACE(testing::Message() << "turn " << at << ", to " << other << " further");
-      Scenario().Run([&](size_t turn, size_t current, bool blocked) {
+      Scenario(true).Run([&](size_t turn, size_t current, bool blocked) {
         if (turn == at) RunOn(current, 1);
         return turn == at ? current + other : current + blocked;
       });

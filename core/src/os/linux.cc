@@ -110,12 +110,6 @@ void Linux::Unmap(void* p, size_t bytes) noexcept {
 
 constinit SystemCalls system_calls;
 
-static uint64_t NowNanos() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 bool Linux::Release(void* p, size_t bytes) noexcept {
   const uint64_t before = NowNanos();
   const bool done = !Failed(Advise(p, bytes, MADV_DONTNEED));
@@ -176,6 +170,19 @@ bool Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
 }
 
 size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }
+
+namespace {
+
+uint64_t NanosOf(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+uint64_t Linux::NowNanos() noexcept { return NanosOf(CLOCK_MONOTONIC); }
+uint64_t Linux::NowUnixNanos() noexcept { return NanosOf(CLOCK_REALTIME); }
 
 uint64_t Linux::NowMillis() noexcept {
   timespec now{};
@@ -251,6 +258,31 @@ long Linux::ReadAndClose(int file, char* to, size_t size) noexcept {
   return bytes;
 }
 
+long Linux::ReadFile(int file, char* to, size_t size) noexcept {
+  return Call(SYS_read, file, Bits(to), static_cast<long>(size));
+}
+
+int Linux::CreateFile(const char* path) noexcept {
+  constexpr long kOwnerOnly = 0600;
+  return static_cast<int>(
+      Call(SYS_openat, AT_FDCWD, Bits(path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly));
+}
+
+bool Linux::WriteFile(int file, const char* from, size_t size) noexcept {
+  while (size > 0) {
+    const long done = Call(SYS_write, file, Bits(from), static_cast<long>(size));
+    if (done == -EINTR) continue;
+    if (done <= 0) return false;
+    from += done;
+    size -= static_cast<size_t>(done);
+  }
+  return true;
+}
+
+void Linux::CloseFile(int file) noexcept {
+  if (file >= 0) Call(SYS_close, file);
+}
+
 // struct futex_waitv of linux/futex.h, which older headers lack.
 struct Waiter {
   uint64_t value;
@@ -284,6 +316,7 @@ void Linux::WriteError(const char* text, size_t bytes) noexcept {
 }
 
 uint64_t Linux::ProcessId() noexcept { return static_cast<uint64_t>(Call(SYS_getpid)); }
+uint32_t Linux::ThreadId() noexcept { return static_cast<uint32_t>(Call(SYS_gettid)); }
 
 bool Linux::ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
                         size_t count) noexcept {

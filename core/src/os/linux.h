@@ -38,12 +38,19 @@ struct Linux {
   // closed.
   static int OpenFile(const char* path) noexcept;
   static long ReadAndClose(int file, char* to, size_t size) noexcept;
+  // The next bytes; 0 at the end.
+  static long ReadFile(int file, char* to, size_t size) noexcept;
+  // A descriptor of an empty file, readable for its owner; negative if there cannot be one.
+  static int CreateFile(const char* path) noexcept;
+  // False if not all of it could be written.
+  static bool WriteFile(int file, const char* from, size_t size) noexcept;
+  static void CloseFile(int file) noexcept;
   // A word and the value it has until something happens.
   struct Awaited {
     const void* word;
     uint32_t value;
   };
-  // Likewise, or until somebody rings `bell`, a word that is in a file and never changes; true if
+  // WaitFor, or until somebody rings `bell`, a word that is in a file and never changes; true if
   // it was rung. A process that is stopped misses that: when it goes on it also finds that `asked`,
   // whose word somebody outside wrote, has changed. Kernels before 5.16 cannot wait for all of
   // these: it looks 10 times a second.
@@ -51,6 +58,9 @@ struct Linux {
                             Awaited asked, uint64_t millis) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
   static uint64_t ProcessId() noexcept;
+  static uint32_t ThreadId() noexcept;
+  static uint64_t NowNanos() noexcept;      // CLOCK_MONOTONIC
+  static uint64_t NowUnixNanos() noexcept;  // CLOCK_REALTIME
   // Writes the pieces to a file `temporary`, readable for everybody, and makes it the file `path`.
   static bool ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
                           size_t count) noexcept;

@@ -1,0 +1,76 @@
+// The functions of granary/profile.h.
+
+#include "base/compiler.h"
+#include "entry/heap.h"
+#include "entry/heap_v2.h"
+#include "granary/profile.h"
+#include "unwind/unwind.h"
+
+using granary::heap;
+using granary::Linux;
+using granary::Locked;
+namespace profile = granary::profile;
+
+namespace {
+
+granary_profile_amount AmountOf(const profile::Amount& a) {
+  return {a.samples, static_cast<double>(a.objects) / profile::kObjectScale, a.bytes, a.requested};
+}
+
+void Store(void* to, size_t room, const void* from, size_t size) {
+  __builtin_memcpy(to, from, room < size ? room : size);
+}
+
+}  // namespace
+
+extern "C" {
+
+GRANARY_EXPORT int granary_profile_start(size_t rate, uint64_t seed) {
+  heap.EnsureInit();
+  granary::unwind::Refresh();
+  if (rate == 0) rate = static_cast<size_t>(granary::options.prof_sample);
+  return heap.StartProfile(rate, seed) == granary::Heap::Started::kRefused ? -1 : 0;
+}
+
+GRANARY_EXPORT void granary_profile_pause(void) { heap.PauseProfile(); }
+GRANARY_EXPORT int granary_profile_reset(void) { return heap.ResetProfile() ? 0 : -1; }
+GRANARY_EXPORT void granary_profile_stop(void) { heap.StopProfile(); }
+
+GRANARY_EXPORT int granary_profile_dump(const char* path) {
+  return granary::WriteHeapV2(path) ? 0 : -1;
+}
+
+GRANARY_EXPORT int granary_profile_stack_at(size_t index, struct granary_profile_stack* stack,
+                                            size_t bytes) {
+  const Locked hold(heap.profile().mutex());
+  const profile::Head* const head = heap.profile().head();
+  if (head == nullptr || index >= head->stacks) return -1;
+  const profile::Stack& s = heap.profile().stacks()[index];
+  const granary_profile_stack row{heap.profile().frames() + s.first_frame,
+                                  s.depth,
+                                  AmountOf(s.allocated),
+                                  AmountOf(s.freed),
+                                  AmountOf(s.temporary),
+                                  s.peak_bytes};
+  Store(stack, bytes, &row, sizeof row);
+  return 0;
+}
+
+GRANARY_EXPORT int granary_profile_summarize(struct granary_profile_summary* summary,
+                                             size_t bytes) {
+  const Locked hold(heap.profile().mutex());
+  const profile::Head* const head = heap.profile().head();
+  if (head == nullptr) return -1;
+  const profile::Lost& lost = head->lost;
+  const granary_profile_summary row{head->rate,
+                                    head->active != 0,
+                                    head->stacks,
+                                    head->live_samples,
+                                    lost.stacks + lost.samples + lost.reentered + lost.late,
+                                    AmountOf(head->allocated),
+                                    AmountOf(head->freed)};
+  Store(summary, bytes, &row, sizeof row);
+  return 0;
+}
+
+}  // extern "C"

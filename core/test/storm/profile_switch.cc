@@ -1,0 +1,125 @@
+// Threads that allocate, resize, free each other's blocks, end and fork, while another switches
+// sampling on and off at random rates, resets, pauses and dumps: nothing is lost, nothing stays.
+#include "../child.h"
+#include "granary/profile.h"
+#include "storm.h"
+
+#pragma weak granary_profile_start
+#pragma weak granary_profile_pause
+#pragma weak granary_profile_stop
+#pragma weak granary_profile_reset
+#pragma weak granary_profile_dump
+#pragma weak granary_profile_summarize
+#pragma weak granary_profile_stack_at
+
+namespace {
+
+constexpr size_t kWorkers = 8;
+constexpr size_t kSlots = 400;
+constexpr unsigned kMaxLog2 = 19;
+
+const storm::Deadline* g_deadline = nullptr;
+std::atomic<void*> g_exchange[64];  // blocks on their way to another thread
+size_t g_cycles, g_samples;
+
+void Exchange(uint64_t* random) {
+  void* const mine = malloc(RandomSize(random, 14));
+  free(g_exchange[NextRandom(random) % 64].exchange(mine));
+}
+
+void ShortLife(size_t, uint64_t random) {
+  std::vector<storm::Block> blocks(20);
+  for (int i = 0; i < 200; ++i) {
+    storm::Block& block = blocks[NextRandom(&random) % blocks.size()];
+    storm::Release(block);
+    block = storm::Allocate(&random, 12);
+  }
+  for (storm::Block& block : blocks) storm::Release(block);
+}
+
+void ForkOnce(uint64_t random) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    EndIfStuck();
+    ShortLife(0, random);
+    granary_profile_start(1000, 1);
+    ShortLife(0, random);
+    granary_profile_stop();
+    ShortLife(0, random);
+    _exit(0);
+  }
+  ExpectCleanChild(child);
+}
+
+void Work(size_t index, uint64_t random) {
+  std::vector<storm::Block> blocks(kSlots);
+  for (int round = 0; !g_deadline->Passed(); ++round) {
+    for (int i = 0; i < 400; ++i) {
+      storm::Block& block = blocks[NextRandom(&random) % kSlots];
+      if (i % 16 == 0 && block.address != nullptr) {
+        storm::Resize(block, &random, kMaxLog2);
+        continue;
+      }
+      storm::Release(block);
+      block = storm::Allocate(&random, kMaxLog2);
+      Exchange(&random);
+    }
+    if (index == 1 && round % 4 == 0) storm::RunThreads(3, random, ShortLife);
+    if (index == 2 && round % 16 == 0) ForkOnce(random);
+  }
+  for (storm::Block& block : blocks) storm::Release(block);
+}
+
+void LookAtStacks() {
+  granary_profile_summary s;
+  if (granary_profile_summarize(&s, sizeof s) != 0) return;
+  CHECK(s.allocated.samples >= s.freed.samples && s.allocated.bytes >= s.freed.bytes);
+  CHECK(s.allocated.samples - s.freed.samples == s.live_samples);
+  g_samples += s.allocated.samples;
+  granary_profile_stack stack;
+  for (size_t i = 0; granary_profile_stack_at(i, &stack, sizeof stack) == 0; ++i) {
+    CHECK(stack.allocated.samples >= stack.freed.samples);
+    CHECK(stack.allocated.objects >= stack.freed.objects);
+    CHECK(stack.allocated.bytes >= stack.freed.bytes && stack.peak_bytes <= stack.allocated.bytes);
+  }
+}
+
+void Switch(uint64_t random) {
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/granary_profile_switch.%d", getpid());
+  while (!g_deadline->Passed()) {
+    CHECK(granary_profile_start(size_t{64} << NextRandom(&random) % 14, NextRandom(&random)) == 0);
+    usleep(static_cast<useconds_t>(NextRandom(&random) % 3000));
+    const uint64_t choice = NextRandom(&random) % 8;
+    if (choice == 0) granary_profile_pause();
+    if (choice == 1) CHECK(granary_profile_reset() == 0);
+    if (choice == 2 && g_cycles % 8 == 0) granary_profile_dump(path);
+    LookAtStacks();
+    if (choice != 3) granary_profile_stop();
+    ++g_cycles;
+  }
+  granary_profile_stop();
+  unlink(path);
+}
+
+void WorkOrSwitch(size_t index, uint64_t random) {
+  if (index == kWorkers) return Switch(random);
+  Work(index, random);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (&granary_profile_start == nullptr) SkipTest("this process does not run on Granary.");
+  const storm::Options options = storm::ParseOptions(argc, argv);
+  const storm::Deadline deadline(options.seconds);
+  g_deadline = &deadline;
+  storm::RunThreads(kWorkers + 1, options.seed, WorkOrSwitch);
+  for (std::atomic<void*>& block : g_exchange) free(block.load());
+  granary_profile_summary none;
+  CHECK(granary_profile_summarize(&none, sizeof none) == -1);
+  CHECK(g_cycles > 5 && g_samples > 0);
+  printf("%zu times on and off, %zu samples\n", g_cycles, g_samples);
+  return 0;
+}
