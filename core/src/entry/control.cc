@@ -1,6 +1,7 @@
 #include "entry/control.h"
 
 #include "entry/heap.h"
+#include "entry/jemalloc/arena.h"
 #include "entry/measure.h"
 
 namespace granary {
@@ -22,7 +23,7 @@ void Control::Serve() noexcept {
 Control::Result Control::Run(Command command, const char* argument) noexcept {
   switch (command) {
     case Command::kPurge:
-      value_ = heap.Trim();
+      value_ = heap.Trim() + jemalloc::PurgeArenas();
       return Result::kDone;
     case Command::kSet: {
       const bool fine = options.Apply(argument, Source::kRunning);

@@ -27,8 +27,9 @@ class Arena;
 // Of all arenas and heaps of granary/heap.h together.
 struct ArenaTotals {
   std::atomic<size_t> count{0};
-  std::atomic<size_t> used{0};   // bytes of their spans and blocks
-  std::atomic<size_t> dirty{0};  // bytes free in them that still hold pages
+  std::atomic<size_t> used{0};                   // bytes of their spans and blocks
+  std::atomic<size_t> dirty{0};                  // bytes free in them that still hold pages
+  std::atomic<jemalloc::Arena*> first{nullptr};  // all of them, for a reader outside
 };
 
 class Heap {

@@ -2,6 +2,7 @@
 
 #include "config/options.h"
 #include "entry/heap.h"
+#include "entry/jemalloc/arena.h"
 #include "stats/snapshot.h"
 
 // Every structure here is laid out as C would do it, but for its access specifiers.
@@ -41,6 +42,8 @@ uint32_t TheTextsNeedMoreRoomInTheDescriptor();
 
 // A friend of every structure whose members it names.
 struct Layout {
+  using Arena = jemalloc::Arena;
+  using Region = jemalloc::Arena::Region;
   using CacheOf = Cache<Linux>;
   using Chunk = PageHeap<Linux>::Chunk;
   using Magazine = Depot<Linux>::Magazine;

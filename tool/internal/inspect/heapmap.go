@@ -23,6 +23,7 @@ type HeapMap struct {
 	Slabs      []Slab    // by address
 	Medium     []Block   // objects that are a span each, by address, in use or cached
 	Large      []Block   // blocks of whole trackers, by address
+	Arenas     []Arena   // heaps of the program's own, by index; what lies in them is not looked at
 	Consistent bool      // nothing changed while it was read
 	Damage     []string  // a sentence for each structure that cannot be true
 }

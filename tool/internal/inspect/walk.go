@@ -109,6 +109,9 @@ func (w *walker) walk() error {
 	if err := w.cached(); err != nil {
 		return err
 	}
+	if err := w.arenas(); err != nil {
+		return err
+	}
 	for number, leaf := range w.leaves {
 		if leaf != 0 && number < 1<<16 {
 			w.h.PageMap = append(w.h.PageMap, Range{leaf, leaf + w.l.constant("leaf.bytes")})

@@ -49,6 +49,12 @@ var reasons = map[string]reason{
 	"huge": {say("huge pages hold more than the program uses"),
 		say("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`, and a low khugepaged/max_ptes_none; `granary doctor` looks at both")},
 	"metadata": {say("descriptions of slabs and pages, in proportion to the largest heap so far"), say("nothing: it is reused, not given back")},
+	"own": {func(y why) string {
+		n, _ := y.figure("arenas")
+		return fmt.Sprintf("%d heaps of the program's own hold objects", n)
+	}, say("look for what the program keeps in them; destroying or resetting a heap frees all of it at once")},
+	"own_free": {say("heaps of the program's own keep what was freed in them apart from each other"),
+		say("`granary ctl PID purge` gives their free pages back; fewer heaps, or resetting them, keeps less")},
 	"rounding": {say("requests are rounded up to size classes"), say("`granary size BYTES` shows what a size really takes; sizes just below a class waste nothing")},
 	"stacks":   {stacksWhat, say("fewer threads, or smaller stacks: pthread_attr_setstacksize, `ulimit -s`, or the server's own option (MariaDB: thread_stack, thread_cache_size)")},
 	"code":     {say("pages of programs and libraries, of which most are shared with other processes"), say("nothing, usually: PSS in `granary ps` counts them by share")},

@@ -24,6 +24,9 @@ func ForCore(title string, s *inspect.Snapshot, heap *inspect.HeapMap) (Waterfal
 		return Waterfall{}, err
 	}
 	r.Clean = 0
+	used, _ := s.Value("arenas_used")
+	dirty, _ := s.Value("arenas_dirty")
+	r.Arenas = used + dirty
 	r.Structure, _ = s.Value("metadata_used")
 	w := Waterfall{Subject: title, Allocator: "granary", Exact: s.Consistent}
 	h := Heap{Snapshot: s, Residency: r}

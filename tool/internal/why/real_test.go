@@ -108,6 +108,27 @@ func TestFragmentedHeap(t *testing.T) {
 	}
 }
 
+func TestHeapsOfTheProgramsOwn(t *testing.T) {
+	pid, said := program(t, built.Library(t), "arenas")
+	var live int64
+	if _, err := fmt.Sscan(said, &live); err != nil {
+		t.Fatal(err)
+	}
+	w := explained(t, pid)
+	if got := w.Bytes("own"); math.Abs(float64(got-live)) > 0.01*float64(live) {
+		t.Errorf("live %d, the program says %d", got, live)
+	}
+	if free := w.Bytes("own_free"); free < 10<<20 || free > 24<<20 {
+		t.Errorf("%d bytes free; the program freed 15 MiB among what lives", free)
+	}
+	if other := w.Bytes("anonymous"); other > 1<<20 {
+		t.Errorf("%d bytes of other anonymous memory", other)
+	}
+	if w.Causes[0].Key != "own" || !strings.Contains(w.Causes[0].What, "2 heaps") {
+		t.Errorf("causes %+v", w.Causes)
+	}
+}
+
 func TestFourThousandThreads(t *testing.T) {
 	pid, _ := program(t, built.Library(t), "threads", "4096")
 	w := explained(t, pid)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"sort"
@@ -22,6 +23,9 @@ type Residency struct {
 	Dirty     uint64 // free spans that still hold pages
 	Clean     uint64 // pages that the allocator knows hold nothing: a huge page brought them in
 	Structure uint64 // the allocator's own structures
+	Arenas    uint64 // heaps of the program's own: their objects, and what is free in them
+	// ArenasLive is the size of all objects in use in these, in memory or not.
+	ArenasLive uint64
 	// LiveBytes is the size of all live objects and blocks, in memory or not.
 	LiveBytes uint64
 	// ranges are all the heap's, ascending, with what of each is in memory.
@@ -32,7 +36,7 @@ type occupied struct{ start, end, resident uint64 }
 
 // Total is all of the heap that is in memory.
 func (r Residency) Total() uint64 {
-	return r.Live + r.Cached + r.SlabFree + r.Dirty + r.Clean + r.Structure
+	return r.Live + r.Cached + r.SlabFree + r.Dirty + r.Clean + r.Structure + r.Arenas
 }
 
 // Measure looks where the pages in memory lie in the heap.
@@ -43,14 +47,13 @@ func Measure(h *inspect.HeapMap, pages Pages) (Residency, error) {
 			return m.r, err
 		}
 	}
-	for _, ranges := range [][]inspect.Range{h.Metadata, h.PageMap, h.Static} {
-		for _, r := range ranges {
-			n, err := m.count(r)
-			if err != nil {
-				return m.r, err
-			}
-			m.r.Structure += n
-		}
+	err := errors.Join(m.countAll(h.Metadata, &m.r.Structure), m.countAll(h.PageMap, &m.r.Structure), m.countAll(h.Static, &m.r.Structure))
+	for _, a := range h.Arenas {
+		m.r.ArenasLive += a.Live
+		err = errors.Join(err, m.countAll(a.Memory, &m.r.Arenas), m.countAll(a.Structures, &m.r.Structure))
+	}
+	if err != nil {
+		return m.r, err
 	}
 	sort.Slice(m.r.ranges, func(i, j int) bool { return m.r.ranges[i].start < m.r.ranges[j].start })
 	return m.r, nil
@@ -67,6 +70,18 @@ type measure struct {
 	slab   int // the next one
 	medium int
 	large  int
+}
+
+// countAll adds what of the ranges is in memory to a sum.
+func (m *measure) countAll(ranges []inspect.Range, sum *uint64) error {
+	for _, r := range ranges {
+		n, err := m.count(r)
+		if err != nil {
+			return err
+		}
+		*sum += n
+	}
+	return nil
 }
 
 // count is what of a range of structures is in memory. The ends of a range may share their pages with

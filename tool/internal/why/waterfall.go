@@ -90,6 +90,8 @@ var titles = map[string]string{
 	"dirty":     "free spans, not yet given back",
 	"huge":      "filled in by huge pages",
 	"metadata":  "Granary's structures",
+	"own":       "live in heaps of the program's own",
+	"own_free":  "free in heaps of the program's own",
 	"library":   "Granary's code and data",
 	"granary":   "Granary in all",
 	"break":     "program break",
@@ -129,6 +131,9 @@ func (w *Waterfall) inside(h Heap, regions []footprint.Region) {
 	w.add("dirty", int64(r.Dirty), "they go back within about dirty_decay_ms")
 	w.add("huge", int64(r.Clean), "pages that nobody wrote, in memory because they are part of a huge page")
 	w.add("metadata", int64(r.Structure), "descriptions of slabs, caches, the map from addresses to them")
+	live := min(r.ArenasLive, r.Arenas)
+	w.add("own", int64(live), "scoped heaps, and arenas made through mallctl")
+	w.add("own_free", int64(r.Arenas-live), "free objects and spans of these, and parts of pages")
 	if h.Shared {
 		w.add("library", int64(libraryBytes(h, regions)), "")
 	}

@@ -128,11 +128,13 @@ void Arena::Discard(bool again) noexcept {
   const unsigned kept_index = index_;
   const size_t kept_cap = cap();
   const int64_t kept_decay[2] = {decay[0], decay[1]};
+  Arena* const kept_next = next.load(std::memory_order_relaxed);
   char kept_name[32];
   __builtin_memcpy(kept_name, name, sizeof name);
   Linux::Release(self, bytes);
   hooks = kept_hooks;
   index_ = kept_index;
+  next.store(kept_next, std::memory_order_relaxed);
   SetCap(kept_cap);
   decay[0] = kept_decay[0];
   decay[1] = kept_decay[1];

@@ -15,6 +15,10 @@
 #include "entry/jemalloc/stash.h"
 #include "pages/pages.h"
 
+namespace granary {
+struct Layout;
+}
+
 namespace granary::jemalloc {
 
 class Arena {
@@ -65,7 +69,7 @@ class Arena {
   ExtentHooks* hooks = nullptr;
   int64_t decay[2] = {};  // dirty, muzzy
   char name[32] = {};
-  ArenaFigures figures;  // as of the last epoch
+  std::atomic<Arena*> next{nullptr};  // in the list of all, ArenaTotals::first
 
   // Calls visit(mutex) for each of its locks, in the order they are taken.
   template <class Visit>
@@ -79,6 +83,7 @@ class Arena {
 
  private:
   friend struct Hooked;
+  friend struct granary::Layout;
   class Serving;
 
   struct Region {
@@ -117,6 +122,11 @@ class Arena {
   Central<Hooked> central_;
   Stash stashes_[kNumClasses];
   Region regions_[kMostRegions] = {};
+
+ public:
+  ArenaFigures figures;  // as of the last epoch
+
+ private:
   PageMap map_;
 };
 
@@ -141,5 +151,7 @@ void ForEachArena(Visit&& visit) noexcept {
 void LockArenas() noexcept;
 void UnlockArenas(bool child) noexcept;
 void EndArenaWindows() noexcept;
+// Gives the free pages of all back; returns how many bytes of free spans that was.
+size_t PurgeArenas() noexcept;
 
 }  // namespace granary::jemalloc

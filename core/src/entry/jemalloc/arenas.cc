@@ -21,6 +21,19 @@ unsigned FreeIndex() {
   return index;
 }
 
+void Link(Arena* arena) {
+  arena->next.store(heap.arenas().first.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  heap.arenas().first.store(arena, std::memory_order_release);
+}
+
+void Unlink(Arena* arena) {
+  std::atomic<Arena*>* link = &heap.arenas().first;
+  while (Arena* const at = link->load(std::memory_order_relaxed)) {
+    if (at == arena) return link->store(arena->next.load(std::memory_order_relaxed));
+    link = &at->next;
+  }
+}
+
 }  // namespace
 
 unsigned ArenaCount() noexcept { return count.load(std::memory_order_acquire); }
@@ -40,6 +53,7 @@ int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept {
   Arena* const arena = Arena::Create(hooks, *index);
   if (arena == nullptr) return EAGAIN;
   heap.arenas().count += 1;
+  Link(arena);
   table[*index].store(arena, std::memory_order_release);
   if (*index >= count.load(std::memory_order_relaxed))
     count.store(*index + 1, std::memory_order_release);
@@ -52,6 +66,7 @@ int ResetArena(size_t index, bool destroy) noexcept {
   if (arena == nullptr) return EFAULT;
   if (destroy) {
     heap.arenas().count -= 1;
+    Unlink(arena);
     table[index].store(nullptr, std::memory_order_release);
   }
   arena->Discard(!destroy);
@@ -119,6 +134,15 @@ void UnlockArenas(bool child) noexcept {
     arena.ForEachMutex([child](auto& m) { child ? m.Reset() : m.Unlock(); });
   });
   child ? table_lock.Reset() : table_lock.Unlock();
+}
+
+size_t PurgeArenas() noexcept {
+  if (count.load(std::memory_order_relaxed) == 1) return 0;
+  Locked hold(table_lock);
+  const size_t before = heap.arenas().dirty.load(std::memory_order_relaxed);
+  ForEachArena([](Arena& arena) { arena.Purge(true); });
+  const size_t after = heap.arenas().dirty.load(std::memory_order_relaxed);
+  return before > after ? before - after : 0;
 }
 
 void EndArenaWindows() noexcept {
