@@ -14,7 +14,7 @@ import (
 const DefaultRate = 512 << 10
 
 // answerTime is how long a process may take to switch sampling on or off.
-const answerTime = 5 * time.Second
+var answerTime = 5 * time.Second // tests are less patient
 
 // A Session is sampling in a process, as long as somebody looks. Sampling that it switched on is
 // switched off at its end; what was on before stays on.
@@ -22,6 +22,7 @@ type Session struct {
 	Subject *subject.Subject
 	Rate    uint64 // bytes
 	started bool
+	pending bool // the process, which has no helper thread, will begin when it next allocates
 }
 
 // Start switches sampling on, unless it is on.
@@ -44,10 +45,12 @@ func Start(ctx context.Context, s *subject.Subject, rate uint64) (*Session, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	if _, err := s.Request(ctx, inspect.StartProfile(rate)); err != nil {
+	ack, err := s.Request(ctx, inspect.StartProfile(rate))
+	session.pending = errors.Is(err, inspect.ErrNoAnswer)
+	if err != nil && !session.pending {
 		return nil, fmt.Errorf("switch sampling on: %w", err)
 	}
-	session.started = true
+	session.started = session.pending || ack.Bytes != 0 // otherwise somebody else was faster
 	return session, nil
 }
 
@@ -63,8 +66,8 @@ func (s *Session) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	_, err := s.Subject.Request(ctx, inspect.StopProfile())
-	if errors.Is(err, inspect.ErrGone) {
-		return nil
+	if errors.Is(err, inspect.ErrGone) || errors.Is(err, inspect.ErrNoAnswer) {
+		return nil // it ended, or does it when it next allocates
 	}
 	if err != nil {
 		return fmt.Errorf("switch sampling off: %w", err)
@@ -78,6 +81,9 @@ func (s *Session) Read(pins bool) (Heap, error) {
 	var err error
 	if h.Samples, err = s.Subject.Samples(); err != nil {
 		return h, err
+	}
+	if !h.Samples.Collected && s.pending {
+		return h, fmt.Errorf("process %d did not allocate all the while, so it has not begun to sample: it will when it next does, if somebody asks then", s.Subject.PID)
 	}
 	if h.Modules, err = s.Subject.Modules(); err != nil {
 		return h, err

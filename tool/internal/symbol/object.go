@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // codePage is the least grain of mappings of code.
@@ -70,7 +71,8 @@ func functionsOf(f *elf.File) []function {
 		if (kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC) || s.Value == 0 || s.Section == elf.SHN_UNDEF {
 			continue
 		}
-		out = append(out, function{s.Value, s.Value + s.Size, s.Name})
+		name, _, _ := strings.Cut(s.Name, "@") // without the version of the symbol
+		out = append(out, function{s.Value, s.Value + s.Size, name})
 	}
 	slices.SortStableFunc(out, func(a, b function) int { return cmp.Compare(a.start, b.start) })
 	return out
