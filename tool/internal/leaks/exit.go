@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +42,7 @@ func (o options) command(ctx context.Context, env cli.Env, rate uint64, args []s
 	child := exec.Command(path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, env.Stdout, env.Stderr
-	child.Env = sampling(preload.Environ(env.Environ, library), env.Getenv("GRANARY_CONF"), filepath.Join(dir, "heap"), rate)
+	child.Env = sampling(env, library, filepath.Join(dir, "heap"), rate)
 	runErr := child.Run()
 	var exit *exec.ExitError
 	if runErr != nil && !errors.As(runErr, &exit) {
@@ -59,13 +58,20 @@ func (o options) command(ctx context.Context, env cli.Env, rate uint64, args []s
 }
 
 // sampling adds to an environment that a program samples from its start, and writes a profile at its
-// end. Distances between samples are powers of two in jemalloc's options.
-func sampling(environ []string, conf, prefix string, rate uint64) []string {
-	own := fmt.Sprintf("prof:true,prof_final:true,lg_prof_sample:%d,prof_prefix:%s", bits.Len64(rate)-1, prefix)
-	if conf != "" {
-		own = conf + "," + own
+// end; what the user set stays.
+func sampling(env cli.Env, library, prefix string, rate uint64) []string {
+	out := preload.Environ(env.Environ, library)
+	for _, row := range [][2]string{
+		{"GRANARY_CONF", fmt.Sprintf("prof:true,prof_sample:%d", rate)},
+		{"MALLOC_CONF", "prof_final:true,prof_prefix:" + prefix},
+	} {
+		value := row[1]
+		if before := env.Getenv(row[0]); before != "" {
+			value = before + "," + value
+		}
+		out = append(out, row[0]+"="+value)
 	}
-	return append(environ, "GRANARY_CONF="+own)
+	return out
 }
 
 // leftBehind reports each process that wrote a profile: the command, and what it started.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,12 +108,18 @@ func TestHeadersFromAFile(t *testing.T) {
 }
 
 func TestOnlyProcessesThatMatch(t *testing.T) {
-	discover, err := options{command: "^no-such-program$"}.discover(procfs.Live())
-	if err != nil {
-		t.Fatal(err)
+	proc := procfs.FS{Root: t.TempDir()}
+	for pid, name := range map[string]string{"1": "redis-server", "2": "nginx", "3": "redis-server", "4": "redis-cli"} {
+		if err := os.MkdirAll(proc.Root+"/"+pid, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(proc.Root+"/"+pid+"/comm", []byte(name+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if pids, more, err := discover(5); err != nil || len(pids) != 0 || more != 0 {
-		t.Errorf("found %v and %d more, %v", pids, more, err)
+	pids, more := choose(proc, regexp.MustCompile("^redis"), []int{1, 2, 3, 4, 5}, 2)
+	if !slices.Equal(pids, []int{1, 3}) || more != 1 {
+		t.Errorf("found %v and %d more", pids, more)
 	}
 }
 

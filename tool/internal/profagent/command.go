@@ -119,18 +119,24 @@ func (o options) discover(proc procfs.FS) (func(int) ([]int, int, error), error)
 	return func(limit int) (pids []int, more int, err error) {
 		const all = 1 << 20
 		ours, _, err := found.PIDs(all)
-		for _, pid := range ours {
-			if name, err := proc.Comm(pid); err != nil || !match.MatchString(name) {
-				continue
-			}
-			if len(pids) == limit {
-				more++
-				continue
-			}
-			pids = append(pids, pid)
-		}
+		pids, more = choose(proc, match, ours, limit)
 		return pids, more, err
 	}, nil
+}
+
+// choose keeps the processes whose names match, at most limit, and counts the others of them.
+func choose(proc procfs.FS, match *regexp.Regexp, ours []int, limit int) (pids []int, more int) {
+	for _, pid := range ours {
+		if name, err := proc.Comm(pid); err != nil || !match.MatchString(name) {
+			continue
+		}
+		if len(pids) == limit {
+			more++
+			continue
+		}
+		pids = append(pids, pid)
+	}
+	return pids, more
 }
 
 // readHeaders reads lines "Name: value".
