@@ -78,7 +78,7 @@ fuzz: ## run every fuzzer for FUZZ_RUNS inputs under the address sanitizer
 	cmake --build build/asan -j $(JOBS)
 	scripts/fuzz.sh build/asan/test/fuzz $(FUZZ_RUNS)
 
-soak: all ## run the storms for SOAK_SECONDS
+soak: all ## build Redis, Valkey and others on Granary and run their tests, then the storms for SOAK_SECONDS
 	@scripts/need.sh test
 	cmake --build build --target core/test/all -j $(JOBS)
 	scripts/soak.sh build $(SOAK_SECONDS)

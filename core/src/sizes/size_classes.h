@@ -125,13 +125,16 @@ struct SlabShape {
 
 namespace internal_sizes {
 
-// The least number of granules, 64 KiB or more, that ends in less than 1/128 of waste and holds
+// Valkey counts each free object of a slab as fragmentation, touched or not: short slabs for it.
+inline constexpr size_t kLeastSlab = kQuantum == 8 ? kGranule : 64 * kKiB;
+
+// The least number of granules, kLeastSlab or more, that ends in less than 1/128 of waste and holds
 // four to eight objects; where there is none, the one that wastes least.
 constexpr size_t SlabBytes(size_t size) {
-  if (size < 32) return RoundUp(size * 2048, kGranule);
+  if (size < 32) return RoundUp(size * (kLeastSlab / 32), kGranule);
   const size_t least = size <= 8 * kKiB ? 8 : 4;  // the fewer, the sooner a slab is empty
   size_t best = kMaxSlab;
-  for (size_t bytes = 64 * kKiB; bytes <= kMaxSlab; bytes += kGranule) {
+  for (size_t bytes = kLeastSlab; bytes <= kMaxSlab; bytes += kGranule) {
     const size_t waste = bytes % size;
     if (bytes < 4 * size) continue;
     if (bytes >= least * size && waste * 128 < bytes) return bytes;

@@ -262,6 +262,8 @@ void CheckWriting() {
   CHECK(mallctl("background_thread", &flag, &size, &flag, sizeof flag) == 0 && flag);
   CHECK(!Get<bool>("background_thread"));
   CHECK(Set("background_thread", true) == 0 && Get<bool>("background_thread"));
+  CHECK(Set("max_background_threads", size_t{0}) == 0 &&
+        Get<size_t>("max_background_threads") == 0);
   CHECK(Set("max_background_threads", size_t{2}) == 0 &&
         Get<size_t>("max_background_threads") == 2);
   for (const char* name :

@@ -114,11 +114,41 @@ else
   echo 'not tried: RocksDB, whose headers are not installed.'
 fi
 
+# A running varnishd caches what its backend serves, through the real library's name.
+serve_by_varnish() {
+  need curl python3
+  mkdir "$work/site"
+  seq 1 50000 >"$work/site/numbers"
+  backend=$(free_port)
+  python3 -m http.server -d "$work/site" -b 127.0.0.1 "$backend" >"$work/backend.log" 2>&1 &
+  server=$!
+  children="$children $server"
+  probe 20 curl -sf -o /dev/null "http://127.0.0.1:$backend/numbers"
+  port=$(free_port)
+  LD_LIBRARY_PATH=$names/lib varnishd -F -j none -a "127.0.0.1:$port" -b "127.0.0.1:$backend" -n "$work/varnish" \
+    -s malloc,64m >"$work/varnish.log" 2>&1 &
+  server=$!
+  children="$children $server"
+  probe 60 curl -sf -o "$work/first" "http://127.0.0.1:$port/numbers"
+  tr ' ' '\n' <"/proc/$server/task/$server/children" | sed '/^$/d' >"$work/workers"
+  while read -r worker; do
+    expect_preloaded "$worker"
+    if grep -q 'libjemalloc\.so\.2\.' "/proc/$worker/maps"; then fail 'varnishd maps the real jemalloc.'; fi
+  done <"$work/workers"
+  i=0
+  while [ "$i" -lt 200 ]; do
+    curl -sf -o "$work/again" "http://127.0.0.1:$port/numbers" || fail 'varnishd stopped answering.'
+    cmp -s "$work/site/numbers" "$work/again" || fail 'varnishd changed a body.'
+    i=$((i + 1))
+  done
+  alive
+  stop_children
+}
+
 if command -v varnishd >/dev/null 2>&1; then
   readelf -d "$(command -v varnishd)" | grep -q 'NEEDED.*libjemalloc.so.2' || fail 'varnishd does not need jemalloc.'
   LD_LIBRARY_PATH=$names/lib timeout 20 varnishd -V >/dev/null 2>&1 || fail 'varnishd does not start.'
-  LD_LIBRARY_PATH=$names/lib timeout 60 varnishd -C -b 127.0.0.1:1 -n "$work/varnish" >"$work/vcl.log" 2>&1 ||
-    fail 'varnishd does not compile its configuration.'
+  serve_by_varnish
 else
   echo 'not tried: varnishd is not installed.'
 fi

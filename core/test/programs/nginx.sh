@@ -54,3 +54,28 @@ cmp "$work/site/numbers.txt" "$work/numbers.txt" || fail 'a compressed body chan
 tr ' ' '\n' <"/proc/$server/task/$server/children" >"$work/workers"
 while read -r worker; do [ -z "$worker" ] || expect_preloaded "$worker"; done <"$work/workers"
 if grep -E 'signal (6|11)|alert' "$work/error.log"; then fail 'a worker died.'; fi
+
+# Sixteen workers that do nothing, forked from one master: what each adds to memory is at most a tenth and
+# 200 KiB more than on the C library's malloc.
+kill -TERM "$server"
+wait "$server" || true
+sed 's/^worker_processes 2;/worker_processes 16;/' "$work/nginx.conf" >"$work/sixteen.conf"
+workers_of() { tr ' ' '\n' <"/proc/$1/task/$1/children" | sed '/^$/d'; }
+sixteen() { [ "$(workers_of "$server" | wc -l)" -eq 16 ] && curl -sf -o /dev/null "$url/numbers.txt"; }
+# private_kib: of all workers, what is theirs alone.
+private_kib() {
+  for worker in $(workers_of "$server"); do cat "/proc/$worker/smaps_rollup"; done |
+    awk '/^Private_(Clean|Dirty):/ { sum += $2 } END { print sum }'
+}
+nginx -c "$work/sixteen.conf" -e "$work/error.log" >"$work/plain.log" 2>&1 &
+server=$!
+children="$children $server"
+probe 20 sixteen
+plain=$(private_kib)
+kill -TERM "$server"
+wait "$server" || true
+start sixteen nginx -c "$work/sixteen.conf" -e "$work/error.log"
+probe 20 sixteen
+granary=$(private_kib)
+echo "16 workers: private memory $plain KiB on the C library's malloc, $granary KiB on Granary"
+[ "$granary" -le $((plain * 11 / 10 + 16 * 200)) ] || fail 'the workers cost too much memory.'

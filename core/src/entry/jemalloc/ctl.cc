@@ -284,7 +284,6 @@ int Write(const Found& f, uint64_t value) {
       options.Set(static_cast<size_t>(OptionId::background_thread), value != 0, Source::kRunning);
       return 0;
     case Handler::kMaxBackgroundThreads:
-      if (value == 0) return EINVAL;
       max_background_threads = value;
       return 0;
     case Handler::kThreadArena:

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Redis from Debian's source, built for jemalloc and for TCMalloc on Granary, and for libc with Granary
+# preloaded, passes its own tests. Limits of latency are left out: they hold for an idle machine only.
+# SUITE names other units.
+set -eu
+GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
+programs=$(dirname "$0")/../programs
+# shellcheck source=../programs/lib.inc
+. "$programs/lib.inc"
+# shellcheck source=../programs/source.inc
+. "$programs/source.inc"
+need cc make redis-cli tar tclsh
+
+suite=${SUITE:-memefficiency type/string type/hash type/list type/set type/zset type/stream introspection info
+  maxmemory lazyfree scripting querybuf replybufsize other}
+debian_source redis "${REDIS_SOURCE:-}"
+unpack "$archive" "$work/source"
+
+# run_suite NAME CMD...: the tests start src/redis-server of their own folder.
+run_suite() {
+  name=$1
+  shift
+  words=''
+  for unit in $suite; do words="$words --single unit/$unit"; done
+  echo "== $name: $suite"
+  # shellcheck disable=SC2086  # several words each
+  (cd "$work/$name" && timeout 1500 "$@" ./runtest --clients 1 --no-latency --portcount 500 \
+    --baseport "$(free_port)" $words) >"$work/suite.log" 2>&1 || {
+    grep -aE '\[(err|exception|TIMEOUT)|Expected|^defrag' "$work/suite.log" | sort -u | head -n 20 >&2
+    fail "the suite fails: $name."
+  }
+  grep -a 'All tests passed' "$work/suite.log"
+}
+
+# build NAME SETTING...
+build() {
+  name=$1
+  shift
+  cp -r "$work/source" "$work/$name"
+  [ "$name" != jemalloc ] || vendor_granary "$work/$name" libgranary_je.a
+  build_server "$work/$name" 'redis-server redis-cli redis-benchmark' "$@"
+}
+
+build jemalloc USE_JEMALLOC=yes MALLOC=jemalloc
+run_suite jemalloc env
+
+names=$GRANARY_BUILD/names/lib
+[ -e "$names/libtcmalloc.so" ] || fail "$names/libtcmalloc.so is missing: run make first."
+build tcmalloc USE_TCMALLOC=yes MALLOC=tcmalloc CFLAGS="-I$root/core/include" \
+  LDFLAGS="-L$names -Wl,-rpath,$names"
+serve "$work/tcmalloc/src/redis-server"
+grep -q libgranary "/proc/$server/maps" || fail 'the build for TCMalloc does not run on Granary.'
+says '^tcmalloc-2' "$(info mem_allocator)"
+expect_equal OK "$(cli memory purge)" 'MEMORY PURGE'
+stop_children
+run_suite tcmalloc env
+
+build libc MALLOC=libc
+# The suite must start its servers under the library, and itself not.
+mv "$work/libc/src/redis-server" "$work/libc/src/server"
+# shellcheck disable=SC2016  # the script expands them
+printf '#!/bin/sh\nexec env LD_PRELOAD=%s "$(dirname "$0")/server" "$@"\n' "$lib" >"$work/libc/src/redis-server"
+chmod +x "$work/libc/src/redis-server"
+run_suite libc env
