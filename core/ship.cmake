@@ -2,7 +2,9 @@
 
 # GCC 12 has no -nostdlib++: linking as C, without CMake's list of C++ libraries, has that effect.
 set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
-add_library(granary SHARED ${objects})
+add_library(granary SHARED ${objects} preload/dlopen.cc)
+target_link_libraries(granary PRIVATE granary_flags)
+target_compile_options(granary PRIVATE $<${language_cxx}:-fno-exceptions>)
 set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1)
 target_link_options(granary PRIVATE -static-libgcc
   # Far from everything else, so that no fault maps it by the way; see entry/layout.cc.
