@@ -6,6 +6,7 @@
 #include "entry/heap.h"
 #include "entry/jemalloc/arena.h"
 #include "entry/layout.h"
+#include "unwind/unwind.h"
 
 // Absent from a program that is not linked to libpthread (glibc before 2.34).
 #pragma weak pthread_create
@@ -284,13 +285,33 @@ void* Upkeep::HelperMain(void* self) noexcept {
   return nullptr;
 }
 
+namespace {
+
+// Where the C library tells of modules under a lock only (unwind.h), this thread asks, which the
+// program never makes wait for itself. musl lets go of the lock in the child of a fork; glibc may
+// not, so there it is asked once.
+void LookAtModules(bool* asked) {
+#if defined(__GLIBC__)
+  constexpr bool kAgain = false;
+#else
+  constexpr bool kAgain = true;
+#endif
+  const bool samples = heap.profile().Collects();
+  if (samples && (kAgain || !*asked)) unwind::Refresh();
+  *asked = samples;
+}
+
+}  // namespace
+
 void Upkeep::HelperLoop() noexcept {
   ApplyLimits();
+  bool modules_asked = false;
   uint32_t quiet = 0;
   uint64_t end = Linux::NowMillis() + WindowMillis();
   uint64_t tick = TickBefore(end);
   for (;;) {
     if (control_.Pending()) control_.Serve();
+    LookAtModules(&modules_asked);
     const uint64_t now = Linux::NowMillis();
     publisher_.Poll(now);
     LookIfDue(now);
