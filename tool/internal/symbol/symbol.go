@@ -51,7 +51,7 @@ func (f *Finder) Symbolize(ctx context.Context, p *profile.Profile) Outcome {
 		named := f.name(ctx, &w, m, locations)
 		out.Addresses += len(locations)
 		out.Named += named
-		if named == 0 && m != nil && m.File != "" {
+		if named == 0 && m != nil && m.File != "" && !m.HasFunctions {
 			out.Missing = append(out.Missing, missing(m))
 		}
 	}
@@ -80,17 +80,18 @@ func (f *Finder) name(ctx context.Context, w *writer, m *profile.Mapping, locati
 			}
 			return o.frames(virtual)
 		}
-		m.HasFunctions = true
-		m.HasFilenames, m.HasLineNumbers, m.HasInlineFrames = o.lines != nil, o.lines != nil, o.lines != nil
+		defer func() {
+			if named > 0 {
+				m.HasFunctions = true
+				m.HasFilenames, m.HasLineNumbers, m.HasInlineFrames = o.lines != nil, o.lines != nil, o.lines != nil
+			}
+		}()
 	}
 	for _, l := range locations {
 		if frames := lookup(l.Address); len(frames) > 0 {
 			w.set(l, frames)
 			named++
 		}
-	}
-	if m != nil && named == 0 {
-		m.HasFunctions, m.HasFilenames, m.HasLineNumbers, m.HasInlineFrames = false, false, false, false
 	}
 	return named
 }

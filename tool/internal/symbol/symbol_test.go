@@ -173,6 +173,11 @@ func TestDebuginfodServerIsAskedOnce(t *testing.T) {
 			t.Errorf("named %v", got)
 		}
 	}
+	// What was named before is not said to be without symbols, if some of it has none.
+	p.Location = append(p.Location, &profile.Location{ID: 2, Mapping: p.Mapping[0], Address: p.Mapping[0].Limit - 1})
+	if out := (&Finder{}).Symbolize(context.Background(), p); len(out.Missing) > 0 || !p.Mapping[0].HasFunctions {
+		t.Errorf("named before, it says %v", out.Missing)
+	}
 	if asked != 1 {
 		t.Errorf("the server was asked %d times", asked)
 	}
