@@ -239,7 +239,8 @@ func overTime(r *bench.Results) []Figure {
 	var order []key
 	for _, s := range r.Series {
 		k := key{s.Phase, s.Metric}
-		if s.Unit == "bytes" && !slices.Contains(order, k) {
+		drawn := s.Metric == "RSS" || strings.HasSuffix(s.Metric, "by day") // the others are for those who ask
+		if s.Unit == "bytes" && drawn && !slices.Contains(order, k) {
 			order = append(order, k)
 		}
 	}

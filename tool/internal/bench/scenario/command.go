@@ -97,6 +97,7 @@ func (x *Session) all(ctx context.Context) error {
 	if x.in.Quick && x.in.budget == 0 {
 		pass.Budget = quickBudget
 	}
+	pass.Limit = pass.Budget // what hangs must not take a bounded run with it
 	progress := term.NewProgress(x.env.Stderr, time.Now, x.plan().With(pass).Total())
 	defer progress.Close()
 	pass.Progress = progress

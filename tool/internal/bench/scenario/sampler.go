@@ -11,6 +11,15 @@ import (
 // sampleEvery is the distance of two readings of a running server.
 const sampleEvery = 100 * time.Millisecond
 
+// wholeEvery is how many samples apart the costly figures are taken, for which the kernel walks all pages.
+const wholeEvery = 10
+
+// The series of the costly figures.
+const (
+	seriesPSS  = "PSS"
+	seriesHeap = "heap" // anonymous memory: what the server allocated, and its stacks
+)
+
 // A Watch reads a server's resident size and CPU time again and again while something else happens.
 type Watch struct {
 	server *Server
@@ -20,6 +29,8 @@ type Watch struct {
 	mu     sync.Mutex // guards what follows
 	rss    [][2]float64
 	cpu    [][2]float64
+	pss    [][2]float64
+	heap   [][2]float64
 }
 
 // watch starts to sample.
@@ -34,8 +45,11 @@ func (w *Watch) loop(ctx context.Context) {
 	defer close(w.done)
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
-	for {
+	for n := 0; ; n++ {
 		w.read()
+		if n%wholeEvery == 0 {
+			w.readWhole()
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -59,11 +73,23 @@ func (w *Watch) read() float64 {
 	return at
 }
 
+// readWhole takes one sample of the costly figures.
+func (w *Watch) readWhole() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := time.Since(w.start).Seconds()
+	if m, err := w.server.Memory(); err == nil {
+		w.pss = append(w.pss, [2]float64{at, float64(m.PSS)})
+		w.heap = append(w.heap, [2]float64{at, float64(m.Anonymous)})
+	}
+}
+
 // stop ends the sampling with a last reading.
 func (w *Watch) stop() {
 	w.cancel()
 	<-w.done
 	w.read()
+	w.readWhole()
 }
 
 // Between is what was seen from a time after the start of sampling to another.
@@ -99,5 +125,7 @@ func (w *Watch) series(phase string) []bench.Series {
 	return []bench.Series{
 		{Phase: phase, Metric: MetricRSS, Unit: "bytes", Points: w.rss},
 		{Phase: phase, Metric: MetricCPU, Unit: "s", Points: w.cpu},
+		{Phase: phase, Metric: seriesPSS, Unit: "bytes", Points: w.pss},
+		{Phase: phase, Metric: seriesHeap, Unit: "bytes", Points: w.heap},
 	}
 }

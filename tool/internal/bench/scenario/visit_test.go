@@ -75,7 +75,12 @@ func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
 	}
 	var r bench.Results
 	r.Add("glibc", 0, sample)
-	if len(r.Series) == 0 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Contender != "glibc" {
+	for _, s := range r.Series {
+		if last := s.Points[len(s.Points)-1][1]; s.Unit == "bytes" && (last <= 0 || last > 64<<20) {
+			t.Errorf("%s of a sleeper: %v bytes", s.Metric, last)
+		}
+	}
+	if len(r.Series) != 4 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Contender != "glibc" {
 		t.Errorf("series %+v, runs %+v", r.Series, r.Runs)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

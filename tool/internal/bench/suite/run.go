@@ -218,7 +218,7 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 	label := fmt.Sprintf("%s, round %d of %d:", r.entries[i].Name, m.finished+1, m.wanted)
 	if r.sessions[i] == nil {
 		before := r.now()
-		if r.sessions[i], err = r.open(ctx, r.entries[i]); err != nil {
+		if r.sessions[i], err = r.openWithin(ctx, r.entries[i], max(2*time.Minute, seconds(10*m.prepare))); err != nil {
 			return err
 		}
 		m.prepare = 0
@@ -248,6 +248,18 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 	m.finished++
 	m.measured = average(x.Results())
 	return nil
+}
+
+// openWithin is open with a limit: what a scenario prepares may wait for a network.
+func (r *runner) openWithin(ctx context.Context, e Entry, limit time.Duration) (session, error) {
+	limit = min(limit, max(10*time.Second, r.left()))
+	within, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not prepared within %v", limit.Round(time.Millisecond)))
+	defer cancel()
+	x, err := r.open(within, e)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = context.Cause(within)
+	}
+	return x, err
 }
 
 // open opens a scenario with the options that all of them take.

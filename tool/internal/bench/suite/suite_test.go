@@ -14,6 +14,7 @@ import (
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/archive"
+	"granary/tool/internal/bench/scenario"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
 
@@ -186,6 +187,21 @@ func TestAFailedScenarioIsNotTriedAgain(t *testing.T) {
 	members[0].failed = true
 	if i, _, ok := choose(members, unbounded); !ok || i != 1 {
 		t.Errorf("after a failure %d is chosen, %v", i, ok)
+	}
+}
+
+func TestWhatIsNotPreparedInTimeIsGivenUp(t *testing.T) {
+	bin := t.TempDir() // an apt-get that never ends, for the scenario that fetches sources
+	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\nsleep 600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	var out bytes.Buffer
+	r := &runner{options: options{out: t.TempDir(), allocators: "glibc", goal: "rss"}, env: cli.Env{Stdout: &out, Stderr: &out, Environ: os.Environ()}, now: time.Now, size: scenario.Quick}
+	start := time.Now()
+	x, err := r.openWithin(context.Background(), Entry{Name: "rax"}, 200*time.Millisecond)
+	if x != nil || err == nil || err.Error() != "it was not prepared within 200ms" || time.Since(start) > time.Minute {
+		t.Errorf("%v after %v\n%s", err, time.Since(start), out.String())
 	}
 }
 
