@@ -161,3 +161,17 @@ func TestCommandExplainsFailures(t *testing.T) {
 		t.Errorf("--only: %v", err)
 	}
 }
+
+func TestProgramsThatAreNotBuiltAreSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	suite := Suite{Programs: []Program{{Name: "one"}, {Name: "two"}}}
+	if err := suite.built(dir); err == nil || !strings.Contains(err.Error(), "build it with `make bench`") {
+		t.Errorf("err = %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "two"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := suite.built(dir); err != nil { // what is missing fails by itself, and the others are measured
+		t.Error(err)
+	}
+}

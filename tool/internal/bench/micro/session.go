@@ -58,6 +58,9 @@ func (o *options) open(ctx context.Context, env cli.Env) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := suite.built(o.programs); err != nil {
+		return nil, err
+	}
 	goal, err := advice.Find(o.Goal)
 	if err != nil {
 		return nil, cli.Usagef("--goal: %w", err)

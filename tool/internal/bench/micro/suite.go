@@ -144,6 +144,17 @@ func (p Program) Path(dir string) (string, error) {
 	return path, nil
 }
 
+// built is an error where none of the programs is there: one sentence, and not one for each.
+func (s Suite) built(dir string) error {
+	var err error
+	for _, p := range s.Programs {
+		if _, err = p.Path(dir); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // Arguments are those of a quick or a full run.
 func (p Program) Arguments(quick bool) []string {
 	if quick {

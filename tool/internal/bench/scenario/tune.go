@@ -121,23 +121,34 @@ func effects(out io.Writer, r *bench.Results, base string, tried []tunable) {
 	t.Header = append(t.Header, "")
 	for _, candidate := range tried {
 		row := []string{candidate.setting()}
+		costs, serves := false, false
 		for _, g := range advice.Goals {
 			text := "-"
 			if c, ok := advice.Effect(r, g, candidate.contender(base), base); ok {
 				if text = fmt.Sprintf("%.3f", c.Ratio); !c.Differs() {
 					text = "≈" + text
 				}
+				costs, serves = costs || c.Differs() && c.Ratio > 1, serves || c.Differs() && c.Ratio < 1
 			}
 			row = append(row, text)
 		}
-		note := ""
-		if candidate.mistake != "" {
-			note = "a mistake: " + candidate.mistake
-		}
-		t.Rows = append(t.Rows, append(row, note))
+		t.Rows = append(t.Rows, append(row, candidate.note(costs, serves)))
 	}
 	width, _ := term.Width(out)
 	t.Terminal(out, width)
+}
+
+// note says of a known mistake whether these rounds show what it costs.
+func (t tunable) note(costs, serves bool) string {
+	switch {
+	case t.mistake == "":
+		return ""
+	case costs:
+		return "a mistake: " + t.mistake
+	case serves:
+		return "known as a mistake: " + t.mistake + "; no cost is shown here, and it is not proposed"
+	}
+	return "known as a mistake: " + t.mistake + "; no cost is shown here"
 }
 
 // improving are the settings that are shown to serve the goal, the best value of each option.

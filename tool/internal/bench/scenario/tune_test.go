@@ -3,8 +3,10 @@ package scenario
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,8 +48,37 @@ func TestOnlySettingsShownToHelpAreChosenTheBestValueOfEach(t *testing.T) {
 	}
 	var out bytes.Buffer
 	effects(&out, r, "granary", tried)
-	if !strings.Contains(out.String(), "a mistake: no caches") || !strings.Contains(out.String(), "0.800") {
+	if !strings.Contains(out.String(), "known as a mistake: no caches; no cost is shown here, and it is not proposed") || !strings.Contains(out.String(), "0.800") {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// testdata/tune-jemalloc.json was recorded with `granary bench soak --tune new-jemalloc --goal cpu --quick --rounds 6
+// --threads 16` on a busy machine: its memory is worth something, its times are not.
+func TestARecordedSearchShowsWhatTooFewArenasCostJemalloc(t *testing.T) {
+	data, err := os.ReadFile("testdata/tune-jemalloc.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r bench.Results
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	tried := candidates("new-jemalloc", "cpu")
+	var out bytes.Buffer
+	effects(&out, &r, "new-jemalloc", tried)
+	lines := strings.Split(out.String(), "\n")
+	for setting, wanted := range map[string]string{
+		"narenas=1": " 1.182 ", "narenas": "a mistake: too few arenas", "lg_tcache_max=22": "known as a mistake: too large a cache; no cost is shown here",
+		"background_thread=true": " 1.382 ", "metadata_thp=auto": "≈1.008",
+	} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, setting) && strings.Contains(line, wanted) }) {
+			t.Errorf("%s: no %q in\n%s", setting, wanted, out.String())
+		}
+	}
+	goal, _ := advice.Find("rss")
+	if got := improving(&r, goal, "new-jemalloc", tried); len(got) != 0 {
+		t.Errorf("proposed: %q", got)
 	}
 }
 
