@@ -14,7 +14,7 @@ var soak = scenario.Scenario{
 	Summary: "compare allocators over days of a service's life, told in minutes",
 	About: "Sizes drift from day to day, most objects die young and some live for days, load rises and falls with the hour. " +
 		"Shown are RSS for each live byte at noon and by night, and how much worse the nights become.",
-	Rounds: bench.Rounds{Full: 5, Quick: 1},
+	Rounds: bench.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "soak"}},
 	Params: []scenario.Param{
 		{Name: "days", Kind: scenario.Number, Full: "7", Quick: "2", Long: "28", Least: 2, Help: "how many"},
