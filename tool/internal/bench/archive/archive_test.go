@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,7 +167,10 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 	one, two := results(5), results(1)
 	two.Scenario = "other"
 	two.Failures = []bench.Failure{{Contender: "mimalloc", Reason: "it died"}}
-	for _, r := range []*bench.Results{one, two} {
+	alone := results(1)
+	alone.Scenario = "third"
+	alone.Observations = slices.DeleteFunc(alone.Observations, func(o bench.Observation) bool { return o.Contender == "glibc" })
+	for _, r := range []*bench.Results{one, two, alone} {
 		if err := r.WriteJSON(filepath.Join(dir, r.Scenario, File)); err != nil {
 			t.Fatal(err)
 		}
@@ -183,8 +187,8 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := -1
-	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Who is best", "[other](other/report.md) | 1 |",
-		"### What is to be known", "- example, other: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
+	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Who is best", "[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (nobody else",
+		"### What is to be known", "- example, other, third: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
 		at := strings.Index(string(data), wanted)
 		if wanted[0] != '-' && at < last || at < 0 {
 			t.Errorf("%q stands at %d, after %d", wanted, at, last)

@@ -199,6 +199,9 @@ func leaders(r *bench.Results, g advice.Goal) string {
 	if !ok {
 		return "-"
 	}
+	if len(v.Standings) < 2 || v.Standings[1].Missing > 0 {
+		return "- (nobody else was measured)"
+	}
 	if r.Rounds < 2 {
 		return v.Standings[0].Contender.Name + " (one round)"
 	}
