@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"math/bits"
 	"slices"
 
 	"granary/tool/internal/procfs"
@@ -69,6 +70,22 @@ func (s Slab) Live() int { return s.Objects - s.Free - s.Cached }
 
 // Holds is true where the program holds object i.
 func (s Slab) Holds(i int) bool { return !bit(s.FreeBits, i) && !bit(s.CachedBits, i) }
+
+// LiveIn is how many of the objects [from, to) the program holds.
+func (s Slab) LiveIn(from, to int) (live uint64) {
+	for i := from; i < to; {
+		word, low := i/64, i%64
+		high := min(64, low+to-i)
+		free := uint64(0)
+		if word < len(s.FreeBits) && word < len(s.CachedBits) {
+			free = s.FreeBits[word] | s.CachedBits[word]
+		}
+		mask := ^uint64(0) >> (64 - (high - low)) << low
+		live += uint64(bits.OnesCount64(^free & mask))
+		i += high - low
+	}
+	return live
+}
 
 // CleanBytes is how many of its bytes hold nothing.
 func (s Slab) CleanBytes(osPage uint64) (bytes uint64) {

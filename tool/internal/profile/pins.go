@@ -87,13 +87,17 @@ func occupied(s *inspect.Slab, osPage, page uint64) (live, idle uint64) {
 		return 0, 0 // holds no memory
 	}
 	from, to := page*osPage, (page+1)*osPage
-	used := uint64(0)
-	for i := from / s.ObjectSize; i < uint64(s.Objects) && i*s.ObjectSize < to; i++ {
-		if !s.Holds(int(i)) {
-			continue
-		}
-		live++
-		used += min(to, (i+1)*s.ObjectSize) - max(from, i*s.ObjectSize)
+	first, last := from/s.ObjectSize, min(uint64(s.Objects), (to+s.ObjectSize-1)/s.ObjectSize)
+	if first >= last {
+		return 0, osPage
+	}
+	live = s.LiveIn(int(first), int(last))
+	used := live * s.ObjectSize
+	if s.Holds(int(first)) {
+		used -= from - first*s.ObjectSize // on the page before
+	}
+	if end := last * s.ObjectSize; end > to && s.Holds(int(last-1)) {
+		used -= end - to // on the page behind
 	}
 	return live, osPage - used
 }

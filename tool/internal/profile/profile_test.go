@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -266,5 +267,32 @@ func TestSymbolsComeFromTheFinder(t *testing.T) {
 	out := f.Symbolize(context.Background(), p)
 	if out.Named != 1 || len(out.Missing) != 1 || !strings.Contains(out.Missing[0], "c0ffee") {
 		t.Errorf("outcome %+v", out)
+	}
+}
+
+// Counting by words and one by one agree, for all sizes and places.
+func TestPagesOfRandomSlabs(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	const page = 4096
+	for range 300 {
+		s := inspect.Slab{Bytes: 16 * page, ObjectSize: 8 * (1 + random.Uint64N(1000))}
+		s.Objects = int(s.Bytes / s.ObjectSize)
+		for range s.Objects/64 + 1 {
+			s.FreeBits = append(s.FreeBits, random.Uint64()&random.Uint64())
+			s.CachedBits = append(s.CachedBits, random.Uint64()&random.Uint64()&random.Uint64())
+		}
+		for p := range uint64(16) {
+			live, used := uint64(0), uint64(0)
+			for i := range uint64(s.Objects) {
+				from, to := max(p*page, i*s.ObjectSize), min((p+1)*page, (i+1)*s.ObjectSize)
+				if from < to && s.Holds(int(i)) {
+					live++
+					used += to - from
+				}
+			}
+			if gotLive, gotIdle := occupied(&s, page, p); gotLive != live || gotIdle != page-used {
+				t.Fatalf("page %d of objects of %d bytes: %d live, %d idle; want %d, %d", p, s.ObjectSize, gotLive, gotIdle, live, page-used)
+			}
+		}
 	}
 }
