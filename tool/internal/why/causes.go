@@ -37,13 +37,13 @@ type why struct {
 func say(text string) func(why) string { return func(why) string { return text } }
 
 var reasons = map[string]reason{
-	"live": {liveWhat, say("if that is more than it should be, look for what the program keeps: `granary heap PID` shows the sizes")},
+	"live": {liveWhat, say("if that is more than it should be, look for what the program keeps: `granary profile PID` shows who allocates it, `granary leaks PID` what grows")},
 	"caches": {func(y why) string {
 		n, _ := y.figure("caches")
 		return fmt.Sprintf("%d caches hold free objects for the next malloc", n)
 	}, say("`granary ctl PID flush` empties them; they fill again as the program allocates")},
 	"depot":   {say("free objects wait between the caches, because one thread frees what another allocates"), say("`granary ctl PID flush` gives them back to their slabs")},
-	"partial": {partialWhat, say("only freeing what is left there helps: allocate what lives long apart from what lives briefly, or restart; pages without live objects have gone back already")},
+	"partial": {partialWhat, say("only freeing what is left there helps: `granary profile PID --pins` shows whose it is; allocate what lives long apart from what lives briefly, or restart; pages without live objects have gone back already")},
 	"dirty": {say("memory that was freed a moment ago is kept in case the program wants it again"),
 		say("wait dirty_decay_ms, or `granary ctl PID purge`; a shorter `granary ctl PID set dirty_decay_ms:MILLISECONDS` keeps less")},
 	"huge": {say("huge pages hold more than the program uses"),
