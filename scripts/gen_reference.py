@@ -177,7 +177,7 @@ What differs:
   its calls take a slower path that counts exactly. `thread.tcache.enabled` likewise.
 - An explicit thread cache is a number only: objects lie in the caches of the CPUs.
 - Freed memory is given back after `dirty_decay_ms` plus `muzzy_decay_ms`; no page is ever muzzy.
-- There is no profiler behind `prof.*`: as in a build of jemalloc without it, these names are unknown.
+- `prof.active` switches sampling on in any process, whatever `opt.prof` says; what it has collected stays until `prof.reset`. Files go to `PREFIX.PID.NUMBER.REASON.heap`. Threads have no names in profiles.
 
 ## Names of mallctl
 
@@ -262,7 +262,7 @@ def option_row(fields, words):
 def jemalloc_row(fields):
     name, fate, kind, _, words, target = fields
     values = {"Bool": "true, false", "Choice": words.replace("\\0", ", "), "Text": "a text", "ConfOnly": "any",
-              "Lg": "a logarithm", "Ssize": "-1 or more"}.get(kind, "0 or more")
+              "Lg": "a logarithm", "LgSize": "a logarithm", "Ssize": "-1 or more"}.get(kind, "0 or more")
     effect = f"{fate.lower()}: `{target}`" if target != "none" else fate.lower()
     return [f"`{name}`", "any" if fate == "Ignored" else values, effect]
 

@@ -32,8 +32,9 @@ int granary_profile_reset(void);
 /* Switches sampling off, forgets what was collected and gives its memory back. */
 void granary_profile_stop(void);
 
-/* Writes the profile to a file in the text format of jemalloc ("heap_v2"), which jeprof and pprof
- * read. Returns 0, or -1 if there is no profile or the file cannot be written. */
+/* Writes the profile to a file, as text that jeprof and google/pprof read. (What
+ * mallctl("prof.dump") writes is in jemalloc's own form, which pprof does not read.) Returns 0, or
+ * -1 if there is no profile or the file cannot be written. */
 int granary_profile_dump(const char* path);
 
 /* An estimate of a set of objects. */

@@ -1,5 +1,7 @@
 #include "config/jemalloc_options.h"
 
+#include <bit>
+
 #include "base/check.h"
 #include "config/report.h"
 
@@ -64,6 +66,7 @@ bool Parse(const JemallocOption& row, Piece text, int64_t* value) {
     case OptionType::kSsize:
       return ParseNumber(text, value) && *value >= -1;
     case OptionType::kLg:
+    case OptionType::kLgSize:
       if (!ParseNumber(text, value) || *value < 0 || *value > 40) return false;
       *value = int64_t{1} << *value;
       return true;
@@ -151,6 +154,7 @@ int64_t ValueOf(const Options& o, size_t row) noexcept {
   const JemallocOption& info = kJemallocOptions[row];
   if (info.target == kNoTarget) return info.default_value + accepted[row];
   const int64_t value = o.Get(info.target);
+  if (info.type == OptionType::kLgSize) return std::bit_width(static_cast<uint64_t>(value)) - 1;
   const bool named = info.type != OptionType::kChoice && info.words[0] != 0;
   return named && value == 0 ? info.default_value : value;
 }

@@ -19,7 +19,8 @@ enum class OptionType : uint8_t {
   kChoice,
   kText,
   kConfOnly,
-  kLg
+  kLg,
+  kLgSize
 };
 
 inline constexpr uint8_t kNoTarget = 255;

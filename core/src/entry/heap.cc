@@ -81,6 +81,10 @@ void* Heap::AllocateClass(SizeClass c, size_t requested) noexcept {
 void* Heap::SampleDue(void* p, size_t requested) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   front_.Rearm(c);
+  if (!front_.sampling().on()) {
+    upkeep_.PollInMalloc();
+    return p;
+  }
   Sample(p, c, kClassSize[c], requested);
   return p;
 }

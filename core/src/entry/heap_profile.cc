@@ -3,6 +3,8 @@
 
 #include "entry/heap.h"
 #include "entry/measure.h"
+#include "entry/profile_files.h"
+#include "entry/traits.h"
 #include "unwind/unwind.h"
 
 // The head of the file that holds this code, and where the image of the shared library ends
@@ -37,11 +39,14 @@ struct CallStack {
 
 void Heap::Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept {
   if (!profile_.MayRecord()) return profile_.LoseReentered();
+  if (traits.unsampled) return;
+  upkeep_.Poll();  // a program that lives in its caches takes no other slow path
   const CallStack stack;
   CountLate(c);
   const profile::Taken taken{p, c, bytes, requested, Linux::NowNanos(), Linux::ThreadId()};
   profile_.Record(page_map, taken, stack.frames + stack.first, stack.end - stack.first);
   FreeDeferred();
+  profile_files::AfterSample();
 }
 
 void Heap::CountLate(SizeClass c) noexcept {

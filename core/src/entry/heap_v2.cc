@@ -108,8 +108,13 @@ struct Copy {
 };
 
 void WriteRow(Output& out, const Row& live, const Row& all) {
-  out.Text("  t*: ").Number(live.objects).Text(": ").Number(live.bytes);
-  out.Text(" [").Number(all.objects).Text(": ").Number(all.bytes).Text("]\n");
+  out.Number(live.objects).Text(": ").Number(live.bytes);
+  out.Text(" [").Number(all.objects).Text(": ").Number(all.bytes).Text("]");
+}
+
+void WriteFrames(Output& out, const Copy& copy) {
+  out.Text("@");
+  for (size_t k = 0; k < copy.stack.depth; ++k) out.Text(" ").Hex(copy.frames[k]);
 }
 
 uint64_t RateOf() {
@@ -118,7 +123,7 @@ uint64_t RateOf() {
   return head == nullptr ? 0 : head->rate;
 }
 
-void WriteTotals(Output& out, uint64_t rate, Copy& copy) {
+void WriteTotals(Output& out, HeapForm form, uint64_t rate, Copy& copy) {
   Row live, all;
   for (size_t i = 0; copy.Take(i); ++i) {
     const Row l = Unscaled(Less(copy.stack.allocated, copy.stack.freed), rate);
@@ -126,25 +131,40 @@ void WriteTotals(Output& out, uint64_t rate, Copy& copy) {
     live = {live.objects + l.objects, live.bytes + l.bytes};
     all = {all.objects + a.objects, all.bytes + a.bytes};
   }
-  out.Text("heap_v2/").Number(rate).Text("\n");
-  WriteRow(out, live, all);
+  if (form == HeapForm::kJemalloc) {
+    out.Text("heap_v2/").Number(rate).Text("\n  t*: ");
+    WriteRow(out, live, all);
+  } else {
+    out.Text("heap profile: ");
+    WriteRow(out, live, all);
+    out.Text(" @ heap_v2/").Number(rate);
+  }
+  out.Text("\n");
+}
+
+void WriteStack(Output& out, HeapForm form, uint64_t rate, const Copy& copy) {
+  if (form == HeapForm::kJemalloc) {
+    WriteFrames(out, copy);
+    out.Text("\n  t*: ");
+  }
+  WriteRow(out, Unscaled(Less(copy.stack.allocated, copy.stack.freed), rate),
+           Unscaled(copy.stack.allocated, rate));
+  if (form == HeapForm::kGperftools) {
+    out.Text(" ");
+    WriteFrames(out, copy);
+  }
+  out.Text("\n");
 }
 
 }  // namespace
 
-bool WriteHeapV2(const char* path) noexcept {
+bool WriteHeapV2(const char* path, HeapForm form) noexcept {
   const uint64_t rate = RateOf();
   if (rate == 0) return false;
   Output out(path);
   Copy copy;
-  WriteTotals(out, rate, copy);
-  for (size_t i = 0; copy.Take(i); ++i) {
-    out.Text("@");
-    for (size_t k = 0; k < copy.stack.depth; ++k) out.Text(" ").Hex(copy.frames[k]);
-    out.Text("\n");
-    WriteRow(out, Unscaled(Less(copy.stack.allocated, copy.stack.freed), rate),
-             Unscaled(copy.stack.allocated, rate));
-  }
+  WriteTotals(out, form, rate, copy);
+  for (size_t i = 0; copy.Take(i); ++i) WriteStack(out, form, rate, copy);
   out.Text("\nMAPPED_LIBRARIES:\n").Maps();
   return out.Done();
 }

@@ -4,6 +4,7 @@
 
 #include "config/jemalloc_options.h"
 #include "entry/heap.h"
+#include "entry/profile_files.h"
 
 extern "C" void malloc_stats_print(void (*to)(void*, const char*), void* argument,
                                    const char* letters);
@@ -17,7 +18,10 @@ void WatchForks() {
                  [] { heap.AfterFork(true); });
 }
 
-__attribute__((constructor)) void OnLoad() { heap.EnsureInit(); }
+__attribute__((constructor)) void OnLoad() {
+  heap.EnsureInit();
+  if (options.prof) profile_files::AtStart();
+}
 
 void PrintAtExit() {
   const auto row = static_cast<size_t>(jemalloc::JemallocId::stats_print_opts);
@@ -28,6 +32,7 @@ void PrintAtExit() {
 __attribute__((destructor)) void OnExit() {
   if (options.stats_file) heap.upkeep().publisher().Remove();
   if (locks_held != 0) return;
+  if (options.prof) profile_files::AtExit();
   if (options.check_at_exit) heap.FlushCaches();
   if (options.stats_at_exit) PrintAtExit();
 }

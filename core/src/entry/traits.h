@@ -18,6 +18,7 @@ struct Traits {
   uintptr_t area;      // thread_area of the ordinary
   uint32_t arena;      // 0 for the heap that all share
   bool uncached;
+  bool unsampled;  // also of a thread that is ordinary otherwise
 
   void Allocated(size_t bytes) {
     allocated += bytes;

@@ -227,6 +227,7 @@ void Upkeep::RunWindow() noexcept {
   Locked hold(running_);
   BeginWindow();
   LookAtLimits();
+  if (heap.profile().Collects()) unwind::Refresh();
   heap.front().ReclaimIdle();
   heap.depot().EndWindow();
   for (SizeClass c = 1; c < kNumSmall; ++c) {

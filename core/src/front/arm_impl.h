@@ -11,18 +11,18 @@ template <Os System, class Below>
 void Front<System, Below>::Arm(CacheOf& cache) noexcept {
   cache.epoch = sampling_.epoch();
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    cache.SetCount(c, c <= largest_cached_ ? sampling_.Draw(c) : kParked);
+    cache.SetCount(c, sampling_.Draw(c));
   }
 }
 
 // The same for the classes whose count ran out and was not set again.
 template <Os System, class Below>
 void Front<System, Below>::RearmStopped(CacheOf& cache) noexcept {
-  if (!sampling_.on() || cache.epoch != sampling_.epoch()) return;
+  if (cache.epoch != sampling_.epoch()) return;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     if (!cache.RanOut(c)) continue;
     uint64_t late;
-    cache.SetCount(c, sampling_.DrawAfter(c, kParked - cache.Count(c), &late));
+    cache.SetCount(c, sampling_.DrawAfter(c, kCountMask - cache.Count(c), &late));
     CountLate(c, late);
   }
 }
@@ -44,7 +44,7 @@ bool Front<System, Below>::RearmCurrent(CacheOf* cache, SizeClass c) noexcept {
     const uint64_t left = header >> kCountShift;
     if (!RanOut(left)) break;
     uint64_t late;
-    const uint64_t count = sampling_.DrawAfter(c, kParked - left, &late);
+    const uint64_t count = sampling_.DrawAfter(c, kCountMask - left, &late);
     done =
         arch::CompareStore(cache->words, c, header, count << kCountShift | (header & kCursorMask));
     if (!done) continue;

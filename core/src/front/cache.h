@@ -26,13 +26,13 @@ struct Cache {
   Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
   Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
   uint64_t seen[kNumClasses] = {};            // the headers when last inspected
-  Hint<uint64_t> issued[kNumClasses] = {};    // what the counts were set to, beyond kParked
+  Hint<uint64_t> issued[kNumClasses] = {};    // what the counts were set to, beyond kLook
   Hint<uint32_t> epoch;                       // that of the sampling that set them
   CacheWords words[kCacheLayout.words];
 
   void Init() {
     for (SizeClass c = 0; c < kNumClasses; ++c) {
-      words[c] = kParked << kCountShift | kCacheLayout.short_floor[c];
+      words[c] = kLook << kCountShift | kCacheLayout.short_floor[c];
     }
     words[kSampledClass] = kCacheLayout.short_floor[kNoClass];
   }
@@ -54,7 +54,7 @@ struct Cache {
 
   // The allocations of class c that the header counted.
   uint64_t Allocations(SizeClass c) const {
-    return (kParked + issued[c] - (Header(c) >> kCountShift)) & kCountMask;
+    return (kLook + issued[c] - (Header(c) >> kCountShift)) & kCountMask;
   }
 
   // Makes the words between two capacities of a region usable but for the lowest, which the

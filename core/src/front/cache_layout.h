@@ -60,8 +60,9 @@ inline constexpr uint64_t kCursorMask = 0xffff;
 inline constexpr unsigned kCountShift = 16;
 inline constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
 
-// Where the count of a class starts while nothing shall happen when it reaches zero: it never does.
-inline constexpr uint64_t kParked = kCountMask;
-constexpr bool RanOut(uint64_t count) { return count > kParked / 2; }
+// Where the count of a class starts when it does not lead to a sample: when it runs out, the thread
+// looks whether somebody outside asks for something.
+inline constexpr uint64_t kLook = uint64_t{1} << 20;
+constexpr bool RanOut(uint64_t count) { return count > kCountMask / 2; }
 
 }  // namespace granary

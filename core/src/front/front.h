@@ -39,7 +39,7 @@ class Front {
   // time, and nobody stops caches meanwhile. False if some cannot be stopped.
   bool SetSampling(uint64_t rate, uint64_t seed) noexcept;
   Sampling& sampling() { return sampling_; }
-  // After arch::Pop said that a sample of class c is due.
+  // After arch::Pop said that the count of class c ran out.
   void Rearm(SizeClass c) noexcept;
   // Samples of class c that fell due while a cache waited for its next countdown, since last asked.
   uint64_t TakeLate(SizeClass c) noexcept {

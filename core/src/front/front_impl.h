@@ -91,7 +91,7 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   bool counted_due = false;
   if (void* p = arch::Pop(c, &counted_due); p != nullptr) {  // another CPU's, or a cache just made
     if (counted_due) Rearm(c);
-    *due = counted_due;
+    *due = counted_due && sampling_.on();
     return p;
   }
   if (sampling_.on() && cache->RanOut(c)) [[unlikely]]

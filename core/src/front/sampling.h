@@ -26,10 +26,10 @@ class Sampling {
     epoch_.fetch_add(1, std::memory_order_release);
   }
 
-  // How many allocations of class c come before the next sample; kParked while off.
+  // How many allocations of class c come before the next sample; kLook while off.
   uint64_t Draw(SizeClass c) {
     const uint64_t rate = this->rate();
-    if (rate == 0) return kParked;
+    if (rate == 0) return kLook;
     const double count = Exponential() * static_cast<double>(rate) / kClassSize[c];
     return count < static_cast<double>(kMostDrawn) ? static_cast<uint64_t>(count) : kMostDrawn;
   }
@@ -37,7 +37,9 @@ class Sampling {
   // The same when `passed` allocations have come since a sample: counts those of them that should
   // have been samples as late.
   uint64_t DrawAfter(SizeClass c, uint64_t passed, uint64_t* late) {
-    for (*late = 0;; ++*late) {
+    *late = 0;
+    if (!on()) return kLook;
+    for (;; ++*late) {
       const uint64_t count = Draw(c);
       if (count >= passed) return count - passed;
       passed -= count + 1;
@@ -50,7 +52,7 @@ class Sampling {
   }
 
  private:
-  static constexpr uint64_t kMostDrawn = kParked / 4;
+  static constexpr uint64_t kMostDrawn = kCountMask / 4;
 
   // "splitmix64" (Steele, Lea and Flood, 2014).
   uint64_t Random() {

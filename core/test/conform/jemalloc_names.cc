@@ -156,8 +156,7 @@ const char* const kVoid[] = {"thread.tcache.flush", "thread.peak.reset", "thread
                              "arena.4096.purge",    "arena.4096.decay",  "arena.4097.purge",
                              "granary.reset_peaks"};
 
-// What is not there, or is not the end of a name; jemalloc built without its profiler has no
-// prof.*.
+// What is not there, or is not the end of a name.
 const char* const kUnknown[] = {"",
                                 "nonsense",
                                 "stats",
@@ -172,9 +171,8 @@ const char* const kUnknown[] = {"",
                                 "stats.arenas.4000.pactive",
                                 "stats.background_thread.run_intervals",
                                 "opt.purge",
-                                "prof.active",
-                                "prof.dump",
-                                "prof.lg_sample",
+                                "prof.log_start",
+                                "prof.stats.bins.0.live",
                                 "thread.prof.name"};
 
 template <class T>

@@ -106,7 +106,7 @@ void TestDump() {
   CHECK(granary_profile_dump(path) == 0);
   const int file = open(path, O_RDONLY);
   char text[16] = {};
-  CHECK(file >= 0 && read(file, text, 10) == 10 && strcmp(text, "heap_v2/1\n") == 0);
+  CHECK(file >= 0 && read(file, text, 14) == 14 && strcmp(text, "heap profile: ") == 0);
   close(file);
   unlink(path);
   CHECK(granary_profile_dump("/nonexistent/profile") == -1);

@@ -165,7 +165,7 @@ func (c *capture) classes() ([]Class, []CacheInfo) {
 func (c *capture) countCaches(classes []Class) []CacheInfo {
 	l := c.t.layout
 	words, mask, shift := l.constant("cache.words"), l.constant("cache.cursor_mask"), l.constant("cache.count_shift")
-	issued := l.constant("cache.issued")
+	issued, initial := l.constant("cache.issued"), l.constant("cache.initial")
 	caches := make([]CacheInfo, 0, len(c.caches))
 	for _, image := range c.caches {
 		info := image.CacheInfo
@@ -176,7 +176,7 @@ func (c *capture) countCaches(classes []Class) []CacheInfo {
 			held := objectsIn(row, header&mask, l.classes[1].longFloor)
 			classes[i].Cached += held
 			more, _ := number(image.bytes, issued+8*uint64(i), 8)
-			classes[i].Allocations += (more - 1 - header>>shift) & (^uint64(0) >> shift)
+			classes[i].Allocations += (initial + more - header>>shift) & (^uint64(0) >> shift)
 			info.Objects += held
 			info.Bytes += held * row.size
 		}

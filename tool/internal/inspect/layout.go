@@ -239,7 +239,7 @@ func (l *layout) check(d *decoder) {
 // What Snapshot and HeapMap cannot do without.
 var neededConstants = []string{
 	"granule", "tracker", "cache.cursor_mask", "cache.count_shift", "classes.small", "classes.max",
-	"cache.bytes", "cache.words", "cache.issued", "cache.granted", "cache.held", "cache.turns", "cache.contentions",
+	"cache.bytes", "cache.words", "cache.issued", "cache.initial", "cache.granted", "cache.held", "cache.turns", "cache.contentions",
 	"heap.bytes", "threads.by_cpu", "upkeep.helper_runs",
 }
 

@@ -7,6 +7,7 @@
 #include "entry/heap.h"
 #include "entry/jemalloc/arenas.h"
 #include "entry/jemalloc/caches.h"
+#include "entry/jemalloc/ctl_prof.h"
 #include "entry/jemalloc/ctl_raw.h"
 #include "entry/jemalloc/ctl_table.h"
 #include "entry/jemalloc/figures.h"
@@ -248,7 +249,7 @@ int Read(const Found& f, uint64_t given, uint64_t* out) {
     case Handler::kActiveNow:
       return Give(heap.pages().used_bytes(), out);
     default:
-      return ENOENT;
+      return ReadProf(f.row->handler, out);
   }
 }
 
@@ -324,7 +325,7 @@ int Write(const Found& f, uint64_t value) {
     case Handler::kArenaLookup:
       return 0;  // what Read looked at
     default:
-      return EPERM;
+      return WriteProf(f.row->handler, value);
   }
 }
 

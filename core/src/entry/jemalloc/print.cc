@@ -84,7 +84,7 @@ void JsonConfig(Json& j) {
               {"fill", true},
               {"lazy_lock", false},
               {"opt_safety_checks", true},
-              {"prof", false},
+              {"prof", true},
               {"prof_libgcc", false},
               {"prof_libunwind", false},
               {"stats", true},
