@@ -26,7 +26,8 @@ constexpr bool kReturnInRegister = kExtraNumber == kPcNumber;
 
 class Walker {
  public:
-  explicit Walker(const Registers& start) : at_(start), stack_(start.sp) {}
+  explicit Walker(const Registers& start)
+      : pc_(start.pc), value_{start.sp, start.fp, start.extra, 0}, stack_(start.sp) {}
 
   bool Step() {
     // The frame record of arm64 says nothing about the stack pointer, which tables need.
@@ -45,7 +46,7 @@ class Walker {
   }
 
   // What stands for the caller in a list of return addresses.
-  uintptr_t Frame() const { return at_.pc + (exact_ ? 1 : 0); }
+  uintptr_t Frame() const { return pc_ + (exact_ ? 1 : 0); }
   Stop stop() const { return stop_; }
   bool guessed() const { return guessed_; }
 
@@ -56,7 +57,7 @@ class Walker {
   }
 
   // A call may be the last instruction of its function; what follows is another one.
-  uintptr_t Lookup() const { return at_.pc - (exact_ ? 0 : 1); }
+  uintptr_t Lookup() const { return pc_ - (exact_ ? 0 : 1); }
 
   Rule RuleHere() {
     const uintptr_t pc = Lookup();
@@ -75,11 +76,10 @@ class Walker {
 
   Rule Derive(const Module& module) const {
     Rule rule;
-    if (module.stays && FindSignalReturn(module.tables, at_.pc, &rule)) return rule;
+    if (module.stays && FindSignalReturn(module.tables, pc_, &rule)) return rule;
     rule = FindRule(module.tables, Lookup());
     // A function to return to that was not called was put there by hand: where coroutines end.
-    if (rule.kind == Rule::kNone && !exact_ &&
-        FindRule(module.tables, at_.pc).kind != Rule::kNone) {
+    if (rule.kind == Rule::kNone && !exact_ && FindRule(module.tables, pc_).kind != Rule::kNone) {
       rule.kind = Rule::kOutermost;
     }
     return rule;
@@ -90,36 +90,34 @@ class Walker {
     return rule;
   }
 
-  // What offsets count from, in the order of Base.
-  using Values = uintptr_t[4];
+  uintptr_t& Value(Base base) { return value_[static_cast<size_t>(base)]; }
 
   static uintptr_t Add(uintptr_t value, int32_t offset) {
     return value + static_cast<uintptr_t>(intptr_t{offset});
   }
 
-  bool Find(const Place& place, const Values& values, uintptr_t same, uintptr_t* value) {
+  bool Find(const Place& place, uintptr_t same, uintptr_t* value) {
     if (__builtin_expect(place.kind == Place::kSaved, 1)) {
-      return stack_.Read(Add(values[static_cast<size_t>(place.base)], place.offset), value);
+      return stack_.Read(Add(Value(place.base), place.offset), value);
     }
     *value = place.kind == Place::kSame ? same : 0;
     return true;
   }
 
   bool Apply(const Rule& rule) {
-    Values values = {at_.sp, at_.fp, at_.extra, 0};
-    uintptr_t cfa = Add(values[static_cast<size_t>(rule.base)], rule.inner);
+    uintptr_t cfa = Add(Value(rule.base), rule.inner);
     if (__builtin_expect(rule.loaded, 0)) {
       if (!stack_.Read(cfa, &cfa)) return End(Stop::kUnreadable);
       cfa = Add(cfa, rule.outer);
     }
-    values[static_cast<size_t>(Base::kCfa)] = cfa;
+    Value(Base::kCfa) = cfa;
     // A signal may have its own stack. Only where nothing was called yet is there no frame at all.
     const bool frameless = rule.pc.kind == Place::kSame && exact_;
-    if (!rule.signal && cfa < at_.sp + (frameless ? 0 : 1)) return End(Stop::kNoProgress);
+    if (!rule.signal && cfa < Value(Base::kSp) + (frameless ? 0 : 1)) return End(Stop::kNoProgress);
     Registers caller{.sp = cfa};
-    if (!Find(rule.pc, values, at_.extra, &caller.pc) ||
-        !Find(rule.fp, values, at_.fp, &caller.fp) ||
-        !Find(rule.extra, values, at_.extra, &caller.extra)) {
+    if (!Find(rule.pc, Value(Base::kExtra), &caller.pc) ||
+        !Find(rule.fp, Value(Base::kFp), &caller.fp) ||
+        !Find(rule.extra, Value(Base::kExtra), &caller.extra)) {
       return End(Stop::kUnreadable);
     }
     return Enter(caller, rule.signal);
@@ -133,13 +131,14 @@ class Walker {
     Rule rule;
     // An emulator's code to return from signals is in no module. Of a frame that is known to be
     // ours the code is there.
-    if (!guessed_ && FindSignalReturn({at_.pc, at_.pc + kSignalReturnBytes}, at_.pc, &rule)) {
+    if (!guessed_ && FindSignalReturn({pc_, pc_ + kSignalReturnBytes}, pc_, &rule)) {
       return Apply(rule);
     }
-    if (at_.fp == 0 && InLastingModule(Lookup())) return End(Stop::kOutermost);
-    Registers caller{.sp = at_.fp + 2 * sizeof(uintptr_t), .extra = at_.extra};
-    if (at_.fp < at_.sp || at_.fp - at_.sp > kMostGuessed || !stack_.Read(at_.fp, &caller.fp) ||
-        !stack_.Read(at_.fp + sizeof(uintptr_t), &caller.pc)) {
+    const uintptr_t fp = Value(Base::kFp);
+    if (fp == 0 && InLastingModule(Lookup())) return End(Stop::kOutermost);
+    Registers caller{.sp = fp + 2 * sizeof(uintptr_t), .extra = Value(Base::kExtra)};
+    if (fp < Value(Base::kSp) || fp - Value(Base::kSp) > kMostGuessed ||
+        !stack_.Read(fp, &caller.fp) || !stack_.Read(fp + sizeof(uintptr_t), &caller.pc)) {
       return End(Stop::kNoRule);
     }
     guessed_ = true;
@@ -154,13 +153,16 @@ class Walker {
   }
 
   bool Enter(const Registers& caller, bool exact) {
-    at_ = caller;
-    at_.pc = WithoutSignature(at_.pc);
+    pc_ = WithoutSignature(caller.pc);
+    Value(Base::kSp) = caller.sp;
+    Value(Base::kFp) = caller.fp;
+    Value(Base::kExtra) = caller.extra;
     exact_ = exact;
-    return at_.pc != 0 || End(Stop::kOutermost);
+    return pc_ != 0 || End(Stop::kOutermost);
   }
 
-  Registers at_;
+  uintptr_t pc_;
+  uintptr_t value_[4];  // what offsets count from, in the order of Base
   Stack stack_;
   Stop stop_ = Stop::kFull;
   bool exact_ = true;
