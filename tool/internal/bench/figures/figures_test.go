@@ -175,3 +175,14 @@ func TestWordsAreAsLongAsTheyWereLaidOutWhateverTheReadersFont(t *testing.T) {
 		t.Errorf("six letters are %v long, twelve %v", one, two)
 	}
 }
+
+func TestNumbersOfAxes(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 2.5e6: "2500000", 1e-5: "1e-05"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %q", v, got)
+		}
+	}
+	if got := number(math.Copysign(0, -1)); got != "0" {
+		t.Errorf("minus nothing is %q", got)
+	}
+}

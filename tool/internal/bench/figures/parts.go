@@ -115,6 +115,9 @@ func (even) Ticks(low, high float64) []plot.Tick {
 
 // number is short, and without an exponent where people write none.
 func number(v float64) string {
+	if v == 0 {
+		return "0" // and not "-0"
+	}
 	if a := math.Abs(v); a >= 1e-4 && a < 1e7 {
 		return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64)
 	}

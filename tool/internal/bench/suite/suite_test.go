@@ -154,7 +154,7 @@ func TestAnInterruptKeepsTheRoundsOfEveryScenario(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { // once redis has its first round, and memcached the one before it
-		for range 3000 {
+		for range 18000 {
 			if _, err := os.Stat(filepath.Join(dir, "redis", archive.File)); err == nil {
 				cancel()
 				return
