@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,6 +184,9 @@ func (o options) enable(ctx context.Context, env cli.Env, name string) error {
 	if err != nil {
 		return err
 	}
+	if ending := filepath.Ext(name); slices.Contains(otherUnits, ending) {
+		return cli.Usagef("%s is no service but a %s: name the unit that it starts", name, ending[1:])
+	}
 	service := serviceOf(name)
 	if m.manager == nil {
 		tellRecipes(env.Stdout, m.root, service, dropIn{preload: []string{library}, options: conf})
@@ -202,6 +206,9 @@ func (o options) enable(ctx context.Context, env cli.Env, name string) error {
 	}
 	return m.enable(ctx, p, o.restart)
 }
+
+// otherUnits are the kinds of units that run no program.
+var otherUnits = []string{".socket", ".target", ".timer", ".mount", ".slice", ".scope", ".path", ".device", ".automount", ".swap"}
 
 // library is the path of the library as the services see it.
 func (o options) library(env cli.Env, m machine) (string, error) {

@@ -30,7 +30,7 @@ func (m image) find(_ context.Context, names []string) (unit, error) {
 			if len(paths) > 0 {
 				return m.read(paths[0])
 			}
-			if file := template(name); file != name && isFile(filepath.Join(m.root, dir, file)) {
+			if file := templateOf(name); file != name && isFile(filepath.Join(m.root, dir, file)) {
 				u, err := m.read(filepath.Join(m.root, dir, file))
 				u.id = name
 				return u, err
@@ -40,8 +40,8 @@ func (m image) find(_ context.Context, names []string) (unit, error) {
 	return unit{}, fmt.Errorf("there is no unit %s below %s%w", strings.Join(names, " or "), m.root, silent{errNoUnit})
 }
 
-// template is the file of an instance: that of a@b.service is a@.service.
-func template(name string) string {
+// templateOf is the file of an instance: that of a@b.service is a@.service.
+func templateOf(name string) string {
 	before, after, ok := strings.Cut(name, "@")
 	if !ok || after == suffix {
 		return name

@@ -184,7 +184,7 @@ func TestImageOfASystem(t *testing.T) {
 	for _, words := range [][]string{
 		{"status"}, {"status", "a"}, {"enable", "a", "--dry-run", "--option", "zero=true"}, {"enable", "a", "--option", "zero=true"}, {"enable", "a", "--option", "zero:true"},
 		{"enable", "php-fpm"}, {"enable", "b@one"}, {"status"}, {"disable", "a"}, {"disable", "a.service"}, {"status"}, {"disable"}, {"disable", "--all"}, {"disable", "--all"},
-		{"enable", "nginx"}, {"enable", "a", "--restart"}, {"enable", "a", "--lib", "/none"}, {"enable", "a", "--option", "zero"},
+		{"enable", "nginx"}, {"enable", "a.socket"}, {"enable", "a", "--restart"}, {"enable", "a", "--lib", "/none"}, {"enable", "a", "--option", "zero"},
 	} {
 		out, err := command(t, words[0], append(words[1:], "--root", root)...)
 		fmt.Fprintf(&said, "$ granary %s --root ROOT\n%s", strings.Join(words, " "), out)
