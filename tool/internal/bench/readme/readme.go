@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"granary/tool/internal/bench"
+	"granary/tool/internal/bench/advice"
 	"granary/tool/internal/bench/archive"
 
 	"github.com/BurntSushi/toml"
@@ -20,7 +21,16 @@ import (
 // A Layout is what the README shows.
 type Layout struct {
 	Columns []Column `toml:"column"`
+	Goals   []Goal   `toml:"goal"`
 	Rows    []Row    `toml:"row"`
+}
+
+// A Goal is one of those of the advice; the plot has a row for each in each scenario.
+type Goal struct {
+	Name  string `toml:"name"`
+	Title string `toml:"title"`
+
+	goal advice.Goal
 }
 
 // A Column is an allocator; the first of its names that was measured counts.
@@ -61,8 +71,13 @@ func ReadLayout(path string) (Layout, error) {
 			return l, fmt.Errorf("%s: row %q: %w", path, r.Title, err)
 		}
 	}
-	if len(l.Columns) == 0 || len(l.Rows) == 0 {
-		return l, fmt.Errorf("%s: it needs a [[column]] and a [[row]]", path)
+	for i := range l.Goals {
+		if l.Goals[i].goal, err = advice.Find(l.Goals[i].Name); err != nil {
+			return l, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if len(l.Columns) == 0 || len(l.Rows) == 0 || len(l.Goals) == 0 {
+		return l, fmt.Errorf("%s: it needs a [[column]], a [[goal]] and a [[row]]", path)
 	}
 	return l, nil
 }

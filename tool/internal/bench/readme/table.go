@@ -179,6 +179,10 @@ func facts(b *strings.Builder, dir string, suite archive.Suite, results []*bench
 	fmt.Fprintf(b, "Medians, lower is better unless the row says otherwise; **bold** is the best, and with three rounds and more what is not shown to be worse. %s, %d CPUs, "+
 		"Linux %s, %s, %s; %s%s. Allocators: %s.\n\n", m.CPU, m.CPUs, m.Kernel, m.System, results[0].Started.UTC().Format("2 January 2006"), size, rounds, versions(results))
 	fmt.Fprintf(b, "![How many times worse other allocators are than Granary, by scenario and goal](%s)\n\n", image)
+	if most == 1 {
+		fmt.Fprintf(b, "[The results](%s/README.md) begin with the rows in which a peer was ahead.\n\n", dir)
+		return
+	}
 	fmt.Fprintf(b, "In %d of %d rows a peer is shown to be better than Granary. [The results](%s/README.md) begin with them.\n\n", lost, compared, dir)
 }
 
@@ -204,7 +208,7 @@ func plot(results []*bench.Results, l Layout) ([]byte, error) {
 	for i, c := range l.Columns {
 		lines[i].Name = c.Title
 	}
-	for _, goal := range advice.Goals {
+	for _, goal := range l.Goals {
 		for _, r := range results {
 			some := false
 			for i, c := range l.Columns {
@@ -212,7 +216,7 @@ func plot(results []*bench.Results, l Layout) ([]byte, error) {
 				if name == "" || name == ours {
 					continue
 				}
-				effect, ok := advice.Effect(r, goal, name, ours)
+				effect, ok := advice.Effect(r, goal.goal, name, ours)
 				if !ok {
 					continue
 				}
@@ -224,7 +228,7 @@ func plot(results []*bench.Results, l Layout) ([]byte, error) {
 				some = true
 			}
 			if some {
-				f.Labels = append(f.Labels, r.Scenario+": "+goal.Word)
+				f.Labels = append(f.Labels, r.Scenario+": "+goal.Title)
 			}
 		}
 	}
