@@ -92,3 +92,18 @@ func TestLeakOfARealProgramIsFirst(t *testing.T) {
 		t.Errorf("the leak is not first: %s", out)
 	}
 }
+
+// A command's own exit code and output stay; what it did not free is listed by stack.
+func TestWhatACommandLeavesBehind(t *testing.T) {
+	out, errs, code := call(t, "--rate", "16KiB", "--", program(t), "3")
+	if code != 3 || out != "" {
+		t.Errorf("code %d, printed %q", code, out)
+	}
+	lines := strings.Split(errs, "\n")
+	if len(lines) < 3 || !strings.Contains(lines[0], "had not freed about") || !strings.Contains(lines[2], "leak_site < main") {
+		t.Errorf("said:\n%s", errs)
+	}
+	if _, errs, code := call(t, "--", "/nowhere/at/all"); code == 0 || !strings.Contains(errs, "/nowhere/at/all") {
+		t.Errorf("no such program: code %d, %s", code, errs)
+	}
+}

@@ -98,7 +98,7 @@ func (a *Agent) round(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := a.visit(ctx, pid); err != nil && !errors.Is(err, inspect.ErrGone) {
+		if err := a.visit(ctx, pid); err != nil && ctx.Err() == nil && !errors.Is(err, inspect.ErrGone) {
 			a.complain("process %d: %v", pid, err)
 		}
 	}
