@@ -315,6 +315,8 @@ size_t Heap::Trim() noexcept {
   }
   pages_.Release(~size_t{0} / 2);
   if (!options.retain) pages_.UnmapFree();
+  pages_.ReleaseMap();
+  metadata_.ReleaseFree(0);
   return pages_.Stats().released + central_.released_bytes() - before;
 }
 

@@ -28,6 +28,7 @@ constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at mos
 constexpr uint64_t kGrowthMillis =
     12;  // a heap that took no tracker for so long has stopped growing
 constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
+constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth looking at
 constexpr uint64_t kLookMillis = 500;       // from one look at the limits to the next
 constexpr size_t kUrgent = 2 * kMiB;        // above the ceiling
 constexpr size_t kConcession = kMiB;        // what a heap that has nothing to give may grow by then
@@ -238,7 +239,20 @@ void Upkeep::RunWindow() noexcept {
   while (heap.pages().PayDebt(16 * kMiB) > 0) {
   }
   if (!options.retain) heap.pages().UnmapFree();
+  ReleaseStructures();
   jemalloc::EndArenaWindows();
+}
+
+// What describes free memory: in a heap that has shrunk to half, the map of it; of other structures
+// what was freed, where it is much.
+void Upkeep::ReleaseStructures() noexcept {
+  const size_t used = heap.pages().used_bytes();
+  if (used > map_for_) map_for_ = used;
+  if (map_for_ >= kLeastMap && used < map_for_ / 2) {
+    heap.pages().ReleaseMap();
+    map_for_ = used;
+  }
+  heap.metadata().ReleaseFree();
 }
 
 void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {

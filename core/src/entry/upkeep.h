@@ -89,6 +89,7 @@ class Upkeep {
   void WatchGrowth(uint64_t until) noexcept;
   void BeginWindow() noexcept;
   void RunWindow() noexcept;
+  void ReleaseStructures() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
   void CheckThresholds() noexcept {
@@ -125,6 +126,7 @@ class Upkeep {
   std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work
   std::atomic<uint32_t> limit_polls_{0};
   std::atomic<uint64_t> look_at_{0};  // when to look at limits_ again, in milliseconds
+  size_t map_for_ = 0;                // bytes used that the map may have rows for
   std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
   Thresholds thresholds_;
   Limits limits_;  // last: it is large, and most processes touch its start only

@@ -83,7 +83,10 @@ class PageProgram {
     if (op < 12) return live_.empty() ? void() : Free(Pick(input));
     if (op == 12) return Resize(input);
     if (op == 13) {
-      if (input.Below(4) == 0) Unmap();
+      const size_t rare = input.Below(8);
+      if (rare < 2) Unmap();
+      if (rare == 2) heap_.ReleaseMap();
+      if (rare == 3) pages_.metadata.ReleaseFree();
       return heap_.EndWindow();
     }
     const size_t bytes = input.Below(64) * kGranule;

@@ -63,6 +63,22 @@ class FreeRuns {
     return false;
   }
 
+  // Of the runs that reach beyond `p`, the first `most` trackers of the lowest, from p on; their
+  // state is left for the caller to set. nullptr if there is none.
+  Tracker* TakeBeyond(const char* p, size_t most, size_t* count) {
+    Tracker* lowest = nullptr;
+    for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
+      if (run->base + run->trackers * kTrackerBytes <= p) continue;
+      if (lowest == nullptr || run->base < lowest->base) lowest = run;
+    }
+    if (lowest == nullptr) return nullptr;
+    const size_t skip =
+        lowest->base < p ? static_cast<size_t>(p - lowest->base) / kTrackerBytes : 0;
+    const size_t left = lowest->trackers - skip;
+    *count = left < most ? left : most;
+    return TakeFrom(lowest, skip, *count);
+  }
+
   // Calls visit(tracker) for each free tracker until it returns false.
   template <class Visit>
   void ForEach(Visit&& visit) const {

@@ -56,6 +56,29 @@ class Metadata {
     freed_ = true;
   }
 
+  // Gives pages of what is free back to the system, where that is `worth` bytes more than what the
+  // last look found too short; returns how many bytes.
+  size_t ReleaseFree(size_t worth = kWorthReleasing) noexcept {
+    Node* runs = nullptr;
+    {
+      Locked hold(mutex_);
+      if (listed_ < scattered_) scattered_ = listed_;
+      if (!freed_ || listed_ - scattered_ < worth) return 0;
+      runs = TakeLongRuns();
+      scattered_ = listed_;
+    }
+    size_t done = 0;
+    while (runs != nullptr) {
+      Node* const run = runs;
+      runs = run->next;
+      done += ReleaseInside(run);
+      Locked hold(mutex_);
+      run->next = clean_;
+      clean_ = run;
+    }
+    return done;
+  }
+
   // Which of the memory that is taken from now on the kernel may back with huge pages: none, what
   // exceeds a huge page, or all.
   enum class Huge : uint8_t { kNone, kBeyondFirst, kAll };
@@ -86,6 +109,9 @@ class Metadata {
   static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
   static constexpr size_t kChunk = kMiB;
   static constexpr size_t kHuge = 2 * kMiB;
+  static constexpr size_t kWorthReleasing = 128 * kKiB;  // free, before anybody looks for pages
+  static constexpr size_t kLongRun = 32 * kKiB;
+  static_assert(kLongRun > kMaxRecycled);
   static constexpr size_t kUsable = kChunk - sizeof(Chunk);
 
   void Use(size_t more) noexcept {
@@ -96,6 +122,7 @@ class Metadata {
     Use(bytes);
     Node* node = free_[row];
     free_[row] = node->next;
+    listed_ -= row * kCacheLine;
     __builtin_memset(static_cast<void*>(node), 0, bytes);
     return node;
   }
@@ -107,6 +134,7 @@ class Metadata {
       auto* const node = reinterpret_cast<Node*>(at);
       *node = {free_[piece / kCacheLine], piece};
       free_[piece / kCacheLine] = node;
+      listed_ += piece;
       at += piece;
       bytes -= piece;
     }
@@ -115,23 +143,15 @@ class Metadata {
   // When the system refuses more, and all that is free is too short: neighbours become one, and the
   // longest run the place where new pieces are cut.
   GRANARY_NOINLINE void Merge() noexcept {
-    if (!freed_) return;
-    freed_ = false;
+    if (!freed_ && clean_ == nullptr) return;
     Keep(next_, left_);
-    Node* sorted = nullptr;
-    for (Node*& list : free_) {
-      sorted = MergeByAddress(sorted, SortByAddress(list));
-      list = nullptr;
-    }
+    Node* sorted = MergeByAddress(TakeAllSorted(), SortByAddress(clean_));
+    clean_ = nullptr;
     next_ = nullptr;
     left_ = 0;
     while (sorted != nullptr) {
       Node* const first = sorted;
-      size_t bytes = 0;
-      do {
-        bytes += sorted->bytes;
-        sorted = sorted->next;
-      } while (AddressOf(sorted) == AddressOf(first) + bytes);
+      const size_t bytes = TakeRun(&sorted);
       if (bytes <= left_) {
         Keep(first, bytes);
         continue;
@@ -141,6 +161,74 @@ class Metadata {
       left_ = bytes;
     }
     __builtin_memset(next_, 0, left_);
+  }
+
+  // All that is in the lists, out of them.
+  Node* TakeAllSorted() noexcept {
+    freed_ = false;
+    listed_ = 0;
+    Node* sorted = nullptr;
+    for (Node*& list : free_) {
+      sorted = MergeByAddress(sorted, SortByAddress(list));
+      list = nullptr;
+    }
+    return sorted;
+  }
+
+  // Takes the neighbours that begin a sorted list; returns how many bytes they are together.
+  static size_t TakeRun(Node** sorted) noexcept {
+    const uintptr_t first = AddressOf(*sorted);
+    size_t bytes = 0;
+    do {
+      bytes += (*sorted)->bytes;
+      *sorted = (*sorted)->next;
+    } while (AddressOf(*sorted) == first + bytes);
+    return bytes;
+  }
+
+  // The runs of free neighbours that hold whole pages; what is shorter goes back to the lists.
+  Node* TakeLongRuns() noexcept {
+    Node* runs = nullptr;
+    for (Node* sorted = TakeAllSorted(); sorted != nullptr;) {
+      Node* const first = sorted;
+      const size_t bytes = TakeRun(&sorted);
+      if (bytes < kLongRun) {
+        Keep(first, bytes);
+        continue;
+      }
+      *first = {runs, bytes};
+      runs = first;
+    }
+    return runs;
+  }
+
+  // Makes a run zero but for its node, whole pages by giving them back.
+  static size_t ReleaseInside(Node* run) noexcept {
+    char* const begin = reinterpret_cast<char*>(run + 1);
+    char* const end = reinterpret_cast<char*>(run) + run->bytes;
+    const size_t page = System::PageSize();
+    char* const from = reinterpret_cast<char*>(RoundUp(AddressOf(begin), page));
+    char* const to = reinterpret_cast<char*>(RoundDown(AddressOf(end), page));
+    const bool gone = to > from && System::Release(from, static_cast<size_t>(to - from));
+    if (!gone) {
+      __builtin_memset(begin, 0, static_cast<size_t>(end - begin));
+      return 0;
+    }
+    __builtin_memset(begin, 0, static_cast<size_t>(from - begin));
+    __builtin_memset(to, 0, static_cast<size_t>(end - to));
+    return static_cast<size_t>(to - from);
+  }
+
+  // Cuts small pieces from a run whose pages went back; false if there is none.
+  bool RefillFromClean(size_t bytes) noexcept {
+    Node* const run = clean_;
+    if (run == nullptr || bytes > kMaxRecycled) return false;
+    clean_ = run->next;
+    Keep(next_, left_);
+    next_ = reinterpret_cast<char*>(run);
+    left_ = run->bytes;
+    *run = {};
+    return true;
   }
 
   static Node* MergeByAddress(Node* a, Node* b) noexcept {
@@ -206,6 +294,7 @@ class Metadata {
   }
 
   bool Refill(size_t bytes) noexcept {
+    if (RefillFromClean(bytes)) return true;
     Chunk* chunk = spare_;
     if (chunk != nullptr && bytes <= kUsable) {
       spare_ = chunk->next_spare;
@@ -226,7 +315,10 @@ class Metadata {
   Chunk* spare_ = nullptr;
   size_t spare_bytes_ = 0;
   Node* free_[kRows] = {};
-  bool freed_ = false;  // something since the last merge
+  size_t listed_ = 0;      // bytes in the lists
+  size_t scattered_ = 0;   // of these, in pieces that hold no page
+  Node* clean_ = nullptr;  // runs whose pages went back: zero but for their nodes
+  bool freed_ = false;     // something since the last merge
   std::atomic<size_t> mapped_{0}, used_{0}, mapped_huge_{0};
   std::atomic<Huge> huge_{Huge::kNone};
 };

@@ -52,6 +52,49 @@ TEST_F(MetadataTest, LargeRequestsGetChunksOfTheirOwn) {
   EXPECT_LE(metadata_.mapped(), FakeOs::MappedBytes());
 }
 
+TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
+  std::vector<char*> all;
+  const auto fill = [&] {
+    for (int i = 0; i < 12000; ++i) {
+      const size_t bytes = 64u * (1 + i % 8);
+      auto* const p = static_cast<char*>(metadata_.Allocate(bytes));
+      ASSERT_NE(p, nullptr);
+      ASSERT_TRUE(IsZero(p, bytes));
+      std::memset(p, 1 + i % 8, bytes);
+      all.push_back(p);
+    }
+  };
+  const auto empty = [&](int step) {
+    for (int i = 0; i < 12000; i += step) {
+      if (all[i] == nullptr) continue;
+      for (size_t at = 0; at < 64u * (1 + i % 8); ++at) ASSERT_EQ(all[i][at], 1 + i % 8);
+      metadata_.Free(all[i], 64u * (1 + i % 8));
+      all[i] = nullptr;
+    }
+  };
+  for (int round = 0; round < 4; ++round) {
+    fill();
+    empty(2);
+    EXPECT_EQ(metadata_.ReleaseFree(), 0u) << "what lives is everywhere";
+    empty(1);
+    all.clear();
+    EXPECT_GE(metadata_.ReleaseFree(), 3 * kMiB);
+    EXPECT_EQ(metadata_.ReleaseFree(), 0u);
+    EXPECT_EQ(metadata_.used(), 0u);
+    EXPECT_LE(metadata_.mapped(), 5 * kMiB);
+  }
+  // Where the system releases nothing they are zeroed, and where it maps nothing they serve still.
+  fill();
+  empty(1);
+  all.clear();
+  FakeOs::RefuseRelease(0);
+  EXPECT_EQ(metadata_.ReleaseFree(), 0u);
+  FakeOs::RefuseMap(0, kNever);
+  fill();
+  auto* const p = static_cast<char*>(metadata_.Allocate(64 * kKiB));
+  EXPECT_TRUE(p == nullptr || IsZero(p, 64 * kKiB));
+}
+
 TEST_F(MetadataTest, LiesOnHugePagesWhereItMay) {
   using Huge = Metadata<FakeOs>::Huge;
   metadata_.SetHuge(Huge::kBeyondFirst);

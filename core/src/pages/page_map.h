@@ -111,7 +111,35 @@ struct PageMap {
     return true;
   }
 
+  // Gives back the pages of rows for [p, p+bytes), none of which is in use: they read as zero
+  // again. Returns how many bytes went.
+  template <Os System>
+  size_t ReleaseRows(char* p, size_t bytes) {
+    constexpr size_t kLeafBytes = size_t{1} << kLeafShift;
+    size_t done = 0;
+    for (char* const end = p + bytes; p < end;) {
+      const size_t to_next = kLeafBytes - AddressOf(p) % kLeafBytes;
+      const size_t part =
+          static_cast<size_t>(end - p) < to_next ? static_cast<size_t>(end - p) : to_next;
+      Leaf* const leaf = LeafOf(p);
+      const size_t first = GranuleIndex(p), last = first + part / kGranule;
+      done += ReleaseWithin<System>(&leaf->slabs[first], &leaf->slabs[0] + last);
+      done += ReleaseWithin<System>(&leaf->classes[first], &leaf->classes[0] + last);
+      p += part;
+    }
+    return done;
+  }
+
  private:
+  // The whole pages between two addresses.
+  template <Os System>
+  static size_t ReleaseWithin(void* from, void* to) {
+    const uintptr_t start = RoundUp(AddressOf(from), System::PageSize());
+    const uintptr_t end = RoundDown(AddressOf(to), System::PageSize());
+    if (start >= end) return 0;
+    return System::Release(reinterpret_cast<void*>(start), end - start) ? end - start : 0;
+  }
+
   Leaf* LeafOf(const void* p) const {
     const uintptr_t offset = root[AddressOf(p) >> kLeafShift].load(std::memory_order_relaxed);
     return reinterpret_cast<Leaf*>(AddressOf(no_leaf) + offset);

@@ -133,6 +133,10 @@ class PageHeap {
   // returns how many bytes of it.
   size_t UnmapFree() noexcept;
 
+  // Gives back what the map from addresses to slabs needs for memory that is free; returns how many
+  // bytes. Worth it once the heap has shrunk by much.
+  size_t ReleaseMap() noexcept;
+
   // Peaks count anew from what is now.
   void ResetPeaks() noexcept;
   size_t OsPage() const noexcept { return page_; }

@@ -110,6 +110,31 @@ size_t PageHeap<System>::ReleaseOneSpan() noexcept {
   return run.count * kGranule;
 }
 
+// A free tracker's rows are zero, so that they may go while it is out of the runs. A few at a time:
+// who needs memory meanwhile shall find some.
+template <Os System>
+size_t PageHeap<System>::ReleaseMap() noexcept {
+  constexpr size_t kAtATime = 64;
+  size_t done = 0;
+  Locked hold(mutex_);
+  for (const char* from = nullptr;;) {
+    size_t count = 0;
+    Tracker* const first = free_.TakeBeyond(from, kAtATime, &count);
+    if (first == nullptr) return done;
+    char* const base = first->base;
+    for (size_t i = 0; i < count; ++i) {
+      map_->TrackerAt(base + i * kTrackerBytes)->state = State::kLargeBody;
+    }
+    ++busy_;
+    mutex_.Unlock();
+    done += map_->template ReleaseRows<System>(base, count * kTrackerBytes);
+    mutex_.Lock();
+    --busy_;
+    BecomeFree(first, count);
+    from = base + count * kTrackerBytes;
+  }
+}
+
 // What lies dirty behind the end of a block cannot be handed out while the block lives. Only the
 // block's owner calls this, so nobody else touches those granules meanwhile.
 template <Os System>
