@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/logarithm.h"
+#include "profile/probes.h"
 #include "profile/recorder.h"
 
 namespace granary::profile {
@@ -190,6 +191,7 @@ void Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t*
       stack.peak_nanos = taken.nanos;
     }
   }
+  ProbeAlloc(AddressOf(taken.p), taken.requested, amount.bytes);
   Add(table_->allocated, amount);
   ++table_->live_samples;
   index_.Insert(AddressOf(taken.p), static_cast<uint32_t>(sample - samples()));
@@ -208,6 +210,7 @@ void Recorder<System>::Remove(PageMap& map, Sample& sample, uint64_t nanos,
     if (lived < kTemporaryNanos && thread == sample.thread) Add(stack.temporary, amount);
     stack.lifetimes[LifetimeRow(lived)] += amount.objects;
   }
+  ProbeFree(sample.address, amount.bytes);
   Add(table_->freed, amount);
   --table_->live_samples;
   index_.Remove(sample.address);
