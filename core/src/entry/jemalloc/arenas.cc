@@ -45,9 +45,9 @@ Arena* ArenaAt(size_t index) noexcept {
 bool ArenaExists(size_t index) noexcept { return index == 0 || ArenaAt(index) != nullptr; }
 
 int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept {
+  Locked hold(table_lock);
   if (hooks == nullptr) hooks = DefaultHooks();
   if (hooks->alloc == nullptr) return EINVAL;
-  Locked hold(table_lock);
   *index = FreeIndex();
   if (*index == kMostArenas) return EAGAIN;
   Arena* const arena = Arena::Create(hooks, *index);
@@ -82,6 +82,11 @@ void PurgeArena(size_t index, bool all) noexcept {
   } else if (Arena* const arena = ArenaAt(index); arena != nullptr) {
     arena->Purge(all);
   }
+}
+
+ExtentHooks* SharedHooks() noexcept {
+  Locked hold(table_lock);
+  return DefaultHooks();
 }
 
 ExtentHooks** HooksOf(size_t index) noexcept {

@@ -17,6 +17,8 @@ int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept;
 int ResetArena(size_t index, bool destroy) noexcept;
 // Gives free memory back: all of it, or what has been idle for the decay time.
 void PurgeArena(size_t index, bool all) noexcept;
+// The default ones (hooks.h).
+ExtentHooks* SharedHooks() noexcept;
 // nullptr if there is no such arena, or it is 0.
 ExtentHooks** HooksOf(size_t index) noexcept;
 int64_t* DecayOf(size_t index, bool muzzy) noexcept;

@@ -156,7 +156,7 @@ int WriteArenaDecay(size_t arena, bool muzzy, uint64_t value) {
 int ReadArenaHooks(size_t arena, uint64_t* out) {
   ExtentHooks** const hooks = HooksOf(arena);
   if (hooks == nullptr && arena != 0) return EFAULT;
-  return Give(AddressOf(hooks == nullptr ? DefaultHooks() : *hooks), out);
+  return Give(AddressOf(hooks == nullptr ? SharedHooks() : *hooks), out);
 }
 
 int ReadArenaLookup(uint64_t pointer, uint64_t* out) {

@@ -43,7 +43,8 @@ bool Merge(ExtentHooks*, void*, size_t, void*, size_t, bool, unsigned) { return 
 // Filled in here, not by the loader: a table of pointers would cost every process a page.
 ExtentHooks* DefaultHooks() noexcept {
   static ExtentHooks hooks;
-  hooks = {Alloc, Dalloc, Destroy, Commit, Decommit, Purge, Purge, Split, Merge};
+  if (hooks.alloc == nullptr)
+    hooks = {Alloc, Dalloc, Destroy, Commit, Decommit, Purge, Purge, Split, Merge};
   return &hooks;
 }
 

@@ -25,7 +25,7 @@ struct ExtentHooks {
 };
 
 // One object for all arenas, so that programs can compare it; its functions may be called with the
-// hooks of another.
+// hooks of another. Only under the lock of the table of arenas: others call SharedHooks.
 ExtentHooks* DefaultHooks() noexcept;
 
 }  // namespace granary::jemalloc
