@@ -42,12 +42,15 @@ for round in 1 2 3; do
     before=$(info used_memory_rss)
     cli config set activedefrag yes active-defrag-ignore-bytes 1mb active-defrag-threshold-lower 10 \
       active-defrag-cycle-min 50 active-defrag-cycle-max 75 >/dev/null
-    # shellcheck disable=SC2317  # probe calls it
-    settled() { [ "$(info active_defrag_running)" = 0 ]; }
     sleep 3 # it decides to begin once a second
-    probe 120 settled
+    tries=0
+    while [ "$(info active_defrag_running)" != 0 ] && [ "$tries" -lt 60 ]; do
+      tries=$((tries + 1))
+      sleep 1
+    done
     sleep 2 # what it freed goes back
-    echo "active defragmentation, round $round, $name: RSS $before -> $(info used_memory_rss) bytes, used $(info used_memory)"
+    echo "active defragmentation, round $round, $name: RSS $before -> $(info used_memory_rss) bytes," \
+      "used $(info used_memory), running still: $(info active_defrag_running)"
     stop_children
   done
 done
