@@ -95,12 +95,11 @@ func stacksOfPages(ctx context.Context, env cli.Env, s *subject.Subject, samples
 	if err != nil {
 		return nil, err
 	}
-	b := profile.Heap{Title: s.Title, Library: s.Library, Samples: samples, Modules: modules}.Build()
 	f := symbol.NewFinder(env.Getenv)
 	if s.PID != 0 {
 		f.OfProcess(procfs.Live(), s.PID)
 	}
-	f.Symbolize(ctx, b.Profile)
+	b, _ := profile.Heap{Title: s.Title, Library: s.Library, Samples: samples, Modules: modules}.Named(ctx, f) // addresses will do
 	stacks := map[uint64]string{}
 	for _, sample := range samples.Live {
 		for page := sample.Address &^ (osPage - 1); page < sample.Address+sample.Bytes; page += osPage {

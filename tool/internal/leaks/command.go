@@ -116,10 +116,9 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 	if err != nil {
 		return err
 	}
-	built := h.Build()
 	f := symbol.NewFinder(env.Getenv)
 	f.OfProcess(procfs.Live(), s.PID)
-	f.Symbolize(ctx, built.Profile)
+	built, _ := h.Named(ctx, f) // what has no name is shown as an address
 	r := Report{Title: s.Title, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate, OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
 	for _, x := range w.Suspects() {
 		r.Stacks = append(r.Stacks, ReportStack{x.PerMinute, x.AtLeast, x.Confidence, x.InUse, x.Old, profile.NamesOf(built.Stacks[x.Stack])})

@@ -185,8 +185,8 @@ func (a *Agent) stop() {
 // series is the profile of a process as it is sent: what is in use, and what was allocated since the
 // last round.
 func (a *Agent) series(ctx context.Context, pid int, p *process, h profile.Heap) ([]push.Series, error) {
-	now := h.Build().Profile
-	p.finder.Symbolize(ctx, now)
+	built, _ := h.Named(ctx, p.finder) // the server has the build ids of what has no name here
+	now := built.Profile
 	since, first := now, p.previous == nil || p.run != h.Samples.Generation
 	if !first {
 		var err error

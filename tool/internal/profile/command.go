@@ -127,8 +127,7 @@ func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool
 	if err != nil {
 		return err
 	}
-	built := h.Build()
-	outcome := finder(env, s).Symbolize(ctx, built.Profile)
+	built, outcome := h.Named(ctx, finder(env, s))
 	if lifetime {
 		width, _ := term.Width(env.Stdout)
 		fmt.Fprintln(env.Stdout, h.Headline())

@@ -296,3 +296,17 @@ func TestPagesOfRandomSlabs(t *testing.T) {
 		}
 	}
 }
+
+// Where the allocator is linked into the program, its own frames are known by their names alone.
+func TestFramesOfALinkedAllocatorAreLeftOut(t *testing.T) {
+	var stack []*profile.Location
+	for _, name := range []string{"granary::Heap::SampleDue", "malloc", "Store::Put", "malloc", "main"} {
+		stack = append(stack, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name}}}})
+	}
+	if got := NamesOf(withoutAllocator(stack)); !slices.Equal(got, []string{"Store::Put", "malloc", "main"}) {
+		t.Errorf("left are %v", got)
+	}
+	if got := withoutAllocator(stack[:1]); len(got) != 1 {
+		t.Error("nothing is left of a stack")
+	}
+}

@@ -185,8 +185,7 @@ func (s *stackSession) take(ctx context.Context, h profile.Heap) Stacks {
 		s.history = s.history[1:]
 	}
 	if len(s.names) < len(now.Stacks) { // new stacks
-		built := h.Build()
-		s.finder.Symbolize(ctx, built.Profile)
+		built, _ := h.Named(ctx, s.finder) // what has no name is shown as an address
 		for i, locations := range built.Stacks {
 			s.names[i] = profile.NamesOf(locations)
 		}
