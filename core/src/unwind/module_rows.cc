@@ -41,9 +41,9 @@ int ModuleRows::Add(void* info, size_t, void* visit) noexcept {
   Tables tables;
   if (!ReadHeaders(module, &tables) || v.count == kMost) return 0;
   Row& row = v.rows->row_[v.count++];
-  row.begin.store(tables.begin, std::memory_order_relaxed);
-  row.end.store(tables.end, std::memory_order_relaxed);
-  row.header.store(tables.header, std::memory_order_relaxed);
+  row.begin.store(tables.begin, std::memory_order_release);
+  row.end.store(tables.end, std::memory_order_release);
+  row.header.store(tables.header, std::memory_order_release);
   return 0;
 }
 
@@ -65,12 +65,11 @@ bool ModuleRows::Find(uintptr_t pc, Tables* tables) const noexcept {
   const size_t count = count_.load(std::memory_order_relaxed);
   bool found = false;
   for (size_t i = 0; i < count && !found; ++i) {
-    tables->begin = row_[i].begin.load(std::memory_order_relaxed);
-    tables->end = row_[i].end.load(std::memory_order_relaxed);
-    tables->header = row_[i].header.load(std::memory_order_relaxed);
+    tables->begin = row_[i].begin.load(std::memory_order_acquire);
+    tables->end = row_[i].end.load(std::memory_order_acquire);
+    tables->header = row_[i].header.load(std::memory_order_acquire);
     found = pc >= tables->begin && pc < tables->end;
   }
-  std::atomic_thread_fence(std::memory_order_acquire);
   return found && version % 2 == 0 && version_.load(std::memory_order_relaxed) == version;
 }
 
