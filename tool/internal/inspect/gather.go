@@ -23,6 +23,9 @@ type wanted struct {
 
 // gather reads structures, neighbours together; those that cannot be read are named as damage.
 func (w *walker) gather(what string, all []wanted) error {
+	if slices.ContainsFunc(all, func(s wanted) bool { return s.address>>48 != 0 }) {
+		return w.gatherEach(what, all) // no address of a process, so that sums may overflow
+	}
 	order := make([]int32, len(all))
 	for i := range order {
 		order[i] = int32(i)

@@ -208,8 +208,12 @@ func (l *layout) check(d *decoder) {
 		}
 	}
 	for _, name := range neededConstants {
-		if v, ok := l.constants[name]; !ok || v < 0 || v > 1<<32 {
-			d.fail("it lacks the constant %s", name)
+		v, ok := l.constants[name]
+		if !ok && d.err == nil {
+			d.err = failure(ErrVersion, "the library in the process, %s, does not tell %s: use the granary command that came with it", l.library, name)
+		}
+		if v < 0 || v > 1<<32 {
+			d.fail("its constant %s is %d", name, v)
 		}
 	}
 	for _, name := range []string{"cache.bytes", "tracker.bytes", "chunk.bytes", "metadata_chunk.bytes", "magazine.bytes", "slab.bits"} {

@@ -1,8 +1,10 @@
 package inspect
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -62,6 +64,13 @@ func TestRowsOfALaterLibraryAreUnderstood(t *testing.T) {
 		if later.metrics[i] != m {
 			t.Errorf("metric %s is read as %+v", m.Name, later.metrics[i])
 		}
+	}
+}
+
+func TestALibraryThatTellsTooLittleIsOfAnotherVersion(t *testing.T) {
+	all := bytes.Replace(description(t), []byte("\x00cache.initial\x00"), []byte("\x00cache.unknown\x00"), 1)
+	if _, err := decodeLayout(all); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "cache.initial") {
+		t.Errorf("%v", err)
 	}
 }
 
