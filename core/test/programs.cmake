@@ -100,5 +100,7 @@ foreach(kind deb rpm)
   add_test(NAME scripts.test_${kind} COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_${kind}.sh)
   set_tests_properties(scripts.test_${kind} PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
 endforeach()
+# All three write the same list of what was installed.
+set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm PROPERTIES RESOURCE_LOCK install)
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)
