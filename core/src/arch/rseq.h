@@ -14,7 +14,7 @@
 namespace granary::arch {
 
 // The same where what is to be done comes later.
-inline void* Pop(uint64_t c, bool* due) {
+static inline void* Pop(uint64_t c, bool* due) {
   return Pop(c, [due](void* p) {
     *due = true;
     return p;

@@ -79,7 +79,7 @@ full:
   return false;
 }
 
-inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
+static inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
   uint64_t t, h, w, s, k;
   __asm__ volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                    "mov %[k], #0\n"
@@ -99,7 +99,7 @@ inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
   return k;
 }
 
-inline size_t PopMany(uint64_t c, void** to, size_t n) {
+static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   uint64_t t, h, w, s, k;
   __asm__ volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                    "mov %[k], #0\n"
@@ -119,7 +119,7 @@ inline size_t PopMany(uint64_t c, void** to, size_t n) {
   return k;
 }
 
-inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
+static inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
                         "cmp %[cache], %[t]\n"

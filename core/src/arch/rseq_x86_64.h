@@ -6,6 +6,9 @@
 // A cursor counts words from the cache's second: the slot below it is word `cursor`, the one at it
 // word `cursor + 1`. A zero in either stops: empty there, full here.
 //
+// All functions are of each file's own: of those that files share, the linker would discard all
+// copies but one, and their descriptions in __rseq_cs with nothing left to describe.
+//
 // Registers: %[a] anchor, %[r] thread_area, %[x] anchor.cache_index, %[c] class.
 #pragma once
 
@@ -82,7 +85,7 @@ full:
 }
 
 // Puts up to n pointers on top of class c; returns how many.
-inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
+static inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
   uint64_t t, h, k, v;
   __asm__ volatile(GRANARY_RSEQ_BEGIN
                    "movq (%[t],%[c],8), %[h]\n"
@@ -105,7 +108,7 @@ inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
 }
 
 // Takes up to n pointers from the top of class c, counting no allocation; returns how many.
-inline size_t PopMany(uint64_t c, void** to, size_t n) {
+static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   uint64_t t, h, k, v;
   __asm__ volatile(GRANARY_RSEQ_BEGIN
                    "movq (%[t],%[c],8), %[h]\n"
@@ -129,7 +132,7 @@ inline size_t PopMany(uint64_t c, void** to, size_t n) {
 
 // If this CPU's cache is `cache` and its word `index` holds `expected`,
 // stores `value` there.
-inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
+static inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
   uint64_t t;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
                         "cmpq %[cache], %[t]\n"

@@ -67,8 +67,9 @@ void Front<System, Below>::ArmOwn(CacheOf* cache, size_t index) noexcept {
   if (!cache->lock.TryLock()) return;
   while (cache->epoch != sampling_.epoch()) {
     Arm(*cache);
-    Publish(index, cache->words);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Whoever withdrew the cache had changed the epoch before: this exchange makes it visible.
+    (void)__atomic_exchange_n(&anchor.cache[kUnregisteredIndices + index], &cache->words[0],
+                              __ATOMIC_ACQ_REL);
   }
   cache->lock.Unlock();
 }
@@ -87,7 +88,6 @@ bool Front<System, Below>::SetSampling(uint64_t rate, uint64_t seed) noexcept {
     CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
     if (cache == nullptr || cache->epoch == sampling_.epoch()) continue;
     if (!by_cpu) {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
       Publish(i, anchor.null_cache);
       continue;
     }

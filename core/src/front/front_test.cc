@@ -227,7 +227,7 @@ TEST_F(FrontTest, SamplesComeAsOftenAsTheyShould) {
   } patterns[] = {{ClassOf(16), 5}, {kClass, 40}, {kClass, 300}, {ClassOf(3000), 20}};
   for (const auto& pattern : patterns) {
     const double n = static_cast<double>(kRounds * pattern.burst);
-    const double p = OneMinusExp(double{kClassSize[pattern.c]} / kRate);
+    const double p = OneMinusExp(static_cast<double>(kClassSize[pattern.c]) / kRate);
     double sum = 0;
     for (int seed = 1; seed <= kSeeds; ++seed) {
       ASSERT_TRUE(front_.SetSampling(kRate, static_cast<uint64_t>(seed)));

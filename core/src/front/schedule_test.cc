@@ -96,7 +96,9 @@ class Scenario {
   void Upkeep() {
     Enter(2);
     for (int round = 0; round < 2; ++round) {
-      if (sampled_) ASSERT_TRUE(stack_->front.SetSampling(round == 0 ? 30000 : 0, 5));
+      if (sampled_) {
+        ASSERT_TRUE(stack_->front.SetSampling(round == 0 ? 30000 : 0, 5));
+      }
       stack_->front.ReclaimIdle();
       stack_->depot.EndWindow();
       for (const SizeClass c : kClasses) {
@@ -193,7 +195,9 @@ TEST_F(ScheduleTest, EverythingHoldsUnderRandomTurns) {
     });
     ASSERT_FALSE(HasFailure());
     samples += scenario.samples();
-    if (seed % 2 == 0) ASSERT_EQ(scenario.samples(), 0u);
+    if (seed % 2 == 0) {
+      ASSERT_EQ(scenario.samples(), 0u);
+    }
   }
   EXPECT_GT(samples, 20u);
 }

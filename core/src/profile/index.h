@@ -37,7 +37,6 @@ class Index {
       if (WordsIn(view) == 0) return kNone;
       const uint32_t row = FindIn(TableOf(view), WordsIn(view) - 1, p);
       if (row != kNone) return row;
-      std::atomic_thread_fence(std::memory_order_acquire);
       const uint64_t now = view_.load(std::memory_order_acquire);
       if (now == view) return kNone;
       view = now;

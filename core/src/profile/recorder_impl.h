@@ -17,11 +17,7 @@ class Changing {
   Changing& operator=(const Changing&) = delete;
 
  private:
-  void Step() {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    __atomic_store_n(&sequence_, sequence_ + 1, __ATOMIC_RELAXED);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  void Step() { __atomic_fetch_add(&sequence_, 1, __ATOMIC_SEQ_CST); }
   uint32_t& sequence_;
 };
 
