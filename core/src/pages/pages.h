@@ -198,6 +198,7 @@ class PageHeap {
   Tracker* FindSpan(size_t granules, Fill fill) noexcept;
   Tracker* TakeFree(size_t count, size_t alignment, Fill fill) noexcept;
   Tracker* TakeTrackers(size_t count, size_t alignment, Fill fill) noexcept;
+  static bool LeavesRoom() noexcept;
   bool Grow(size_t trackers, Fill fill) noexcept;
   bool AddChunk(char* base, size_t bytes, Fill fill) noexcept;
   void BecomeFree(Tracker* t, size_t count) noexcept;

@@ -124,6 +124,16 @@ Tracker* PageHeap<System>::TakeTrackers(size_t count, size_t alignment, Fill fil
   return free_.Take(count, alignment);
 }
 
+// Whether a program whose address space runs out could still have a stack for a thread, or the
+// like.
+template <Os System>
+bool PageHeap<System>::LeavesRoom() noexcept {
+  constexpr size_t kRoom = 2 * kMiB;
+  void* const room = System::Map(kRoom, kMinOsPage, nullptr);
+  if (room != nullptr) System::Unmap(room, kRoom);
+  return room != nullptr;
+}
+
 // Address space grows by an eighth of the heap at a time, so that its mappings stay few; when the
 // system refuses that much, by what is needed.
 template <Os System>
@@ -135,12 +145,15 @@ bool PageHeap<System>::Grow(size_t trackers, Fill fill) noexcept {
   if (want < FirstChunk()) want = FirstChunk();
   if (want > kMaxChunk) want = kMaxChunk;
   if (want < need) want = need;
+  const size_t wish = want;
   for (;;) {
     // Mappings grow down. A wish only, which a huge request takes below zero.
     void* const hint =
         chunks_ == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(chunks_->base) - want);
     char* const base = static_cast<char*>(System::Map(want, kTrackerBytes, hint));
-    if (base != nullptr) {
+    if (base != nullptr && want < wish && !LeavesRoom()) {
+      System::Unmap(base, want);
+    } else if (base != nullptr) {
       if (AddChunk(base, want, fill)) return true;
       System::Unmap(base, want);
     }
