@@ -14,13 +14,13 @@
 
 namespace {
 
-constexpr size_t kWorkers = 8;
+constexpr size_t kWorkers = 8, kLongWorkers = 64;
 constexpr size_t kSlots = 400;
 constexpr unsigned kMaxLog2 = 19;
 
 const storm::Deadline* g_deadline = nullptr;
 std::atomic<void*> g_exchange[64];  // blocks on their way to another thread
-size_t g_cycles, g_samples;
+size_t g_workers, g_cycles, g_samples;
 
 void Exchange(uint64_t* random) {
   void* const mine = malloc(RandomSize(random, 14));
@@ -104,7 +104,7 @@ void Switch(uint64_t random) {
 }
 
 void WorkOrSwitch(size_t index, uint64_t random) {
-  if (index == kWorkers) return Switch(random);
+  if (index == g_workers) return Switch(random);
   Work(index, random);
 }
 
@@ -115,7 +115,8 @@ int main(int argc, char** argv) {
   const storm::Options options = storm::ParseOptions(argc, argv);
   const storm::Deadline deadline(options.seconds);
   g_deadline = &deadline;
-  storm::RunThreads(kWorkers + 1, options.seed, WorkOrSwitch);
+  g_workers = options.seconds > storm::kSmokeSeconds ? kLongWorkers : kWorkers;
+  storm::RunThreads(g_workers + 1, options.seed, WorkOrSwitch);
   for (std::atomic<void*>& block : g_exchange) free(block.load());
   granary_profile_summary none;
   CHECK(granary_profile_summarize(&none, sizeof none) == -1);
