@@ -3,6 +3,7 @@
 // uses the null cache, which is empty and full at once, and so finds its way to the slow path.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -30,16 +31,35 @@ inline constexpr size_t kMaxThreadCaches = 256;
 inline constexpr size_t kMaxCaches = kMaxCpus + kMaxThreadCaches;
 inline constexpr size_t kUnregisteredIndices = 2;
 
-// A cache begins with a header a class: the cursor in the low 16 bits, above it the number of
-// allocations, counting down. Further words hold the slots.
+// A cache begins with its headers, one for each list of slots: the cursor in the low 16 bits, above
+// it the number of allocations, counting down. Further words hold the slots. List c takes what is
+// freed of class c. Of a small class malloc takes from a list of its own, the ready one, and so
+// need not wait for what the free before it wrote; of others from where free puts it.
 using CacheWords = uint64_t;
+inline constexpr size_t kBlock = 16;  // pointers that change lists at a time
+inline constexpr SizeClass kLastReady = kFineLookup.back();
+inline constexpr size_t kReadyLists = 2 * kMaxClasses;
+inline constexpr size_t kHeaders = kReadyLists + kLastReady + 1;
+
+constexpr bool HasReady(SizeClass c) { return c != kNoClass && c <= kLastReady; }
+constexpr uint64_t ReadyList(SizeClass c) { return kReadyLists + c; }
+// The list that malloc takes objects of class c from.
+constexpr uint64_t PopList(SizeClass c) { return HasReady(c) ? ReadyList(c) : c; }
+
+consteval auto MakeFineLists() {
+  std::array<uint16_t, kFineLookup.size()> lists{};
+  for (size_t row = 0; row < lists.size(); ++row) {
+    lists[row] = static_cast<uint16_t>(PopList(kFineLookup[row]));
+  }
+  return lists;
+}
 
 struct Anchor {
-  CacheWords null_cache[kMaxClasses] = {};
+  CacheWords null_cache[kHeaders] = {};
   RestartArea unregistered{.cpu_id = -1, .concurrency_id = -1};
   // The address of the index that chooses the cache, as if thread_area were zero.
   int32_t* cache_index = nullptr;
-  std::remove_const_t<decltype(kFineLookup)> fine_class = kFineLookup;
+  decltype(MakeFineLists()) fine_list = MakeFineLists();
   std::remove_const_t<decltype(kCoarseLookup)> coarse_class = kCoarseLookup;
   std::remove_const_t<decltype(kMediumLookup)> medium_class = kMediumLookup;
   CacheWords* cache[kUnregisteredIndices + kMaxCaches] = {};

@@ -119,6 +119,62 @@ static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   return k;
 }
 
+#define GRANARY_COPY_PAIR(from, to) "ldp %[t], %[v], " from "\n" "stp %[t], %[v], " to "\n"
+
+static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {
+  uint64_t t, h, w, s, v;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                        "and %[t], %[h], #0xffff\n"
+                        "cmp %[t], %[least]\n"
+                        "b.lo %l[fewer]\n"
+                        GRANARY_COPY_PAIR("[%[s], #-120]", "[%[to]]")
+                        GRANARY_COPY_PAIR("[%[s], #-104]", "[%[to], #16]")
+                        GRANARY_COPY_PAIR("[%[s], #-88]", "[%[to], #32]")
+                        GRANARY_COPY_PAIR("[%[s], #-72]", "[%[to], #48]")
+                        GRANARY_COPY_PAIR("[%[s], #-56]", "[%[to], #64]")
+                        GRANARY_COPY_PAIR("[%[s], #-40]", "[%[to], #80]")
+                        GRANARY_COPY_PAIR("[%[s], #-24]", "[%[to], #96]")
+                        GRANARY_COPY_PAIR("[%[s], #-8]", "[%[to], #112]")
+                        "sub %[h], %[h], #16\n"
+                        "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [v] "=&r"(v)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [least] "r"(least)
+                        : "memory", "cc"
+                        : fewer);
+  return true;
+fewer:
+  return false;
+}
+
+static inline bool PushBlock(uint64_t c, void* const* from, uint64_t floor) {
+  uint64_t t, h, w, s, v;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                        "and %[t], %[h], #0xffff\n"
+                        "cmp %[t], %[floor]\n"
+                        "b.ne %l[not_empty]\n"
+                        "ldr %[t], [%[s], #8]\n"
+                        "cbz %[t], %l[not_empty]\n"
+                        GRANARY_COPY_PAIR("[%[from]]", "[%[s], #8]")
+                        GRANARY_COPY_PAIR("[%[from], #16]", "[%[s], #24]")
+                        GRANARY_COPY_PAIR("[%[from], #32]", "[%[s], #40]")
+                        GRANARY_COPY_PAIR("[%[from], #48]", "[%[s], #56]")
+                        GRANARY_COPY_PAIR("[%[from], #64]", "[%[s], #72]")
+                        GRANARY_COPY_PAIR("[%[from], #80]", "[%[s], #88]")
+                        GRANARY_COPY_PAIR("[%[from], #96]", "[%[s], #104]")
+                        GRANARY_COPY_PAIR("[%[from], #112]", "[%[s], #120]")
+                        "add %[h], %[h], #16\n"
+                        "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [v] "=&r"(v)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [from] "r"(from), [floor] "r"(floor)
+                        : "memory", "cc"
+                        : not_empty);
+  return true;
+not_empty:
+  return false;
+}
+
+#undef GRANARY_COPY_PAIR
+
 static inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN

@@ -40,10 +40,10 @@ struct Section {
 
 constexpr uint64_t kClass = 3;
 constexpr size_t kFloor = kMaxClasses;
-constexpr size_t kSlots = 5;
+constexpr size_t kSlots = kBlock + 2;
 constexpr uint64_t kAllocation = 0x10000;
 
-// A cache of one class with five slots above its floor, of which `held` are taken.
+// A cache of one list whose slots are above its floor, of which `held` are taken.
 struct Words {
   explicit Words(size_t held) {
     for (size_t i = 1; i <= kSlots; ++i) at[kFloor + i] = i <= held ? 16 * i : 1;
@@ -97,17 +97,29 @@ std::vector<Operation> Operations() {
   const auto store_elsewhere = [](Words& words, void**) -> uint64_t {
     return arch::CompareStore(words.at + 1, kFloor + 2, 32, 48);
   };
+  const auto pop_block = [](Words&, void** batch) -> uint64_t {
+    return arch::PopBlock(kClass, batch, kFloor + kBlock);
+  };
+  const auto push_block = [](Words&, void** batch) -> uint64_t {
+    for (uintptr_t i = 0; i < kBlock; ++i) batch[i] = Pointer(160 * (i + 1));
+    return arch::PushBlock(kClass, batch, kFloor);
+  };
   return {{"pop", 3, pop},
           {"pop of nothing", 0, pop_sample},
           {"pop of a sample", 3, pop_sample},
+          {"pop a block", kBlock + 1, pop_block},
+          {"pop a block of the last", kBlock, pop_block},
+          {"pop a block of fewer", kBlock - 1, pop_block},
+          {"push a block", 0, push_block},
+          {"push a block where not empty", 1, push_block},
           {"push", 3, push},
-          {"push where full", 5, push},
+          {"push where full", kSlots, push},
           {"pop four", 5, pop_many},
           {"pop the last two", 2, pop_many},
           {"pop four of nothing", 0, pop_many},
           {"push four", 0, push_many},
-          {"push two that fit", 3, push_many},
-          {"push four where full", 5, push_many},
+          {"push two that fit", kSlots - 2, push_many},
+          {"push four where full", kSlots, push_many},
           {"store what fits", 3, store},
           {"store where it differs", 1, store},
           {"store in another's cache", 3, store_elsewhere}};
@@ -195,9 +207,9 @@ class RseqTest : public testing::Test {
   Outcome Run(const Operation& op) {
     Words words(op.held);
     Publish(words);
-    void* batch[4] = {};
+    void* batch[kBlock] = {};
     const uint64_t result = op.run(words, batch);
-    return {result, std::vector<void*>(batch, batch + 4), words};
+    return {result, std::vector<void*>(batch, batch + kBlock), words};
   }
 
   // Outside of the kernel's care: it looks at its own area only.
@@ -209,12 +221,12 @@ class RseqTest : public testing::Test {
     stepper.aborts = 0;
     Words words(op.held);
     Publish(words);
-    void* batch[4] = {};
+    void* batch[kBlock] = {};
     SetTrapFlag();
     const uint64_t result = op.run(words, batch);
     ClearTrapFlag();
     anchor.unregistered = RestartArea{};
-    return {result, std::vector<void*>(batch, batch + 4), words};
+    return {result, std::vector<void*>(batch, batch + kBlock), words};
   }
 
   // With a breakpoint at `at`, under the kernel's care.
@@ -273,12 +285,21 @@ TEST_F(RseqTest, OperationsDoWhatTheySay) {
       EXPECT_EQ(outcome.words.at[kClass], kFloor + 1) << "none of them an allocation";
     } else if (name == "push two that fit") {
       EXPECT_EQ(outcome.result, 2u);
-      EXPECT_EQ(outcome.words.at[kFloor + 5], 320u);
-      EXPECT_EQ(cursor, kFloor + 5);
+      EXPECT_EQ(outcome.words.at[kFloor + kSlots], 320u);
+      EXPECT_EQ(cursor, kFloor + kSlots);
+    } else if (name == "pop a block") {
+      EXPECT_EQ(outcome.result, 1u);
+      for (uintptr_t i = 0; i < kBlock; ++i) EXPECT_EQ(outcome.taken[i], Pointer(16 * (i + 2)));
+      EXPECT_EQ(outcome.words.at[kClass], kFloor + 1) << "none of them an allocation";
+    } else if (name == "push a block") {
+      EXPECT_EQ(outcome.result, 1u);
+      for (uintptr_t i = 1; i <= kBlock; ++i) EXPECT_EQ(outcome.words.at[kFloor + i], 160 * i);
+      EXPECT_EQ(cursor, kFloor + kBlock);
     } else if (name == "store what fits") {
       EXPECT_EQ(outcome.result, 1u);
       EXPECT_EQ(outcome.words.at[kFloor + 2], 48u);
     } else if (name.find("nothing") != std::string::npos || name.find("full") != name.npos ||
+               name.find("fewer") != name.npos || name.find("not empty") != name.npos ||
                name == "store where it differs" || name == "store in another's cache") {
       EXPECT_EQ(outcome.result, 0u);
       EXPECT_TRUE(outcome.words == Words(op.held));

@@ -130,6 +130,74 @@ static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   return k;
 }
 
+// The slots were written one at a time, which a load of two would have to wait for.
+#define GRANARY_GATHER_PAIR(n, low, high, to) \
+  "movlps " low ", %%xmm" n "\n"             \
+  "movhps " high ", %%xmm" n "\n"            \
+  "movups %%xmm" n ", " to "\n"
+#define GRANARY_COPY_PAIR(n, from, to) \
+  "movups " from ", %%xmm" n "\n"      \
+  "movups %%xmm" n ", " to "\n"
+#define GRANARY_CLOBBERS "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3"
+
+// Takes kBlock pointers from the top of list c, the topmost last, counting no allocation; false,
+// and takes none, if the list's cursor is below `least`.
+static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {
+  uint64_t t, h;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "movzwl (%[t],%[c],8), %k[h]\n"
+                        "cmpq %[least], %[h]\n"
+                        "jb %l[fewer]\n"
+                        GRANARY_GATHER_PAIR("0", "-120(%[t],%[h],8)", "-112(%[t],%[h],8)", "(%[to])")
+                        GRANARY_GATHER_PAIR("1", "-104(%[t],%[h],8)", "-96(%[t],%[h],8)", "16(%[to])")
+                        GRANARY_GATHER_PAIR("2", "-88(%[t],%[h],8)", "-80(%[t],%[h],8)", "32(%[to])")
+                        GRANARY_GATHER_PAIR("3", "-72(%[t],%[h],8)", "-64(%[t],%[h],8)", "48(%[to])")
+                        GRANARY_GATHER_PAIR("0", "-56(%[t],%[h],8)", "-48(%[t],%[h],8)", "64(%[to])")
+                        GRANARY_GATHER_PAIR("1", "-40(%[t],%[h],8)", "-32(%[t],%[h],8)", "80(%[to])")
+                        GRANARY_GATHER_PAIR("2", "-24(%[t],%[h],8)", "-16(%[t],%[h],8)", "96(%[to])")
+                        GRANARY_GATHER_PAIR("3", "-8(%[t],%[h],8)", "(%[t],%[h],8)", "112(%[to])")
+                        "subq $16, (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [least] "r"(least)
+                        : GRANARY_CLOBBERS
+                        : fewer);
+  return true;
+fewer:
+  return false;
+}
+
+// Puts kBlock pointers into list c, the last on top; false, and puts none, unless its cursor is
+// `floor` and there are slots.
+static inline bool PushBlock(uint64_t c, void* const* from, uint64_t floor) {
+  uint64_t t, h;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "movzwl (%[t],%[c],8), %k[h]\n"
+                        "cmpq %[floor], %[h]\n"
+                        "jne %l[not_empty]\n"
+                        "cmpq $0, 8(%[t],%[h],8)\n"
+                        "je %l[not_empty]\n"
+                        GRANARY_COPY_PAIR("0", "(%[from])", "8(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("1", "16(%[from])", "24(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("2", "32(%[from])", "40(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("3", "48(%[from])", "56(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("0", "64(%[from])", "72(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("1", "80(%[from])", "88(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("2", "96(%[from])", "104(%[t],%[h],8)")
+                        GRANARY_COPY_PAIR("3", "112(%[from])", "120(%[t],%[h],8)")
+                        "addq $16, (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [from] "r"(from), [floor] "r"(floor)
+                        : GRANARY_CLOBBERS
+                        : not_empty);
+  return true;
+not_empty:
+  return false;
+}
+
+#undef GRANARY_GATHER_PAIR
+#undef GRANARY_COPY_PAIR
+#undef GRANARY_CLOBBERS
+
 // If this CPU's cache is `cache` and its word `index` holds `expected`,
 // stores `value` there.
 static inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {

@@ -68,12 +68,15 @@ void Heap::Init() noexcept {
 }
 
 void* Heap::AllocateClass(SizeClass c, size_t requested) noexcept {
-  upkeep_.PollInMalloc();
   bool due = false;
-  void* const p = front_.Allocate(c, &due);
+  void* p = front_.TakeReady(c, &due);
+  if (p == nullptr) {
+    upkeep_.PollInMalloc();
+    p = front_.Allocate(c, &due);
+    peaks_.Note(pages_.used_bytes());
+  }
   if (due && p != nullptr) [[unlikely]]
     Sample(p, c, kClassSize[c], requested);
-  peaks_.Note(pages_.used_bytes());
   return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
 }
 
@@ -137,7 +140,7 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
   if (IsSpecial()) return AllocateSpecial(size, 1, true);
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
-  void* p = arch::Pop(c, [size](void* q) { return heap.SampleDue(q, size); });
+  void* p = arch::Pop(PopList(c), [size](void* q) { return heap.SampleDue(q, size); });
   if (p == nullptr && !IsSmall(c)) {
     upkeep_.Poll();
     p = central_.FetchZeroed(c);
@@ -159,7 +162,7 @@ void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
     if (c != kNoClass) {
-      void* const p = arch::Pop(c, [size](void* q) { return heap.SampleDue(q, size); });
+      void* const p = arch::Pop(PopList(c), [size](void* q) { return heap.SampleDue(q, size); });
       return p != nullptr ? p : AllocateClass(c, size);
     }
   }
@@ -278,7 +281,7 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
 void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
   const SizeClass c = ClassOf(size);
   void* q = nullptr;
-  if (c != kNoClass) q = arch::Pop(c, [size](void* s) { return heap.SampleDue(s, size); });
+  if (c != kNoClass) q = arch::Pop(PopList(c), [size](void* s) { return heap.SampleDue(s, size); });
   if (q == nullptr) q = Allocate(size);
   if (q == nullptr) return nullptr;
   __builtin_memcpy(q, p, size < old_size ? size : old_size);

@@ -126,6 +126,11 @@ struct Layout {
     row.previous_size = c > 0 ? kClassSize[c - 1] : 0;
     row.short_floor = kCacheLayout.short_floor[c];
     row.long_floor = kCacheLayout.long_floor[c];
+    if (HasReady(c)) {
+      row.ready_list = static_cast<uint32_t>(ReadyList(c));
+      row.ready_floor = kCacheLayout.ready_floor[c];
+      row.ready_capacity = kReadySlots;
+    }
     if (c == kNoClass) return row;
     row.short_capacity = ShortCapacity(c);
     row.long_capacity = LongCapacity(c);

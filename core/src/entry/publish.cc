@@ -82,7 +82,7 @@ void Publisher::Publish(uint64_t now) noexcept {
     file.Add(__ehdr_start, kFilePage);
     ForEachPublished([&](const void* p, size_t bytes) { file.Add(p, bytes); });
     heap.front().ForEachCache([&](Cache<Linux>& cache) {
-      file.Add(&cache, offsetof(Cache<Linux>, words) + kMaxClasses * sizeof(CacheWords));
+      file.Add(&cache, offsetof(Cache<Linux>, words) + kHeaders * sizeof(CacheWords));
     });
     published_ = file.Write() || published_;
   }

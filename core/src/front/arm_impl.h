@@ -40,13 +40,13 @@ bool Front<System, Below>::RearmCurrent(CacheOf* cache, SizeClass c) noexcept {
   if (!cache->lock.TryLock()) return false;
   bool done = false;
   for (int i = 0; i < kTries && !done && cache->epoch == sampling_.epoch(); ++i) {
-    const uint64_t header = cache->Header(c);
+    const uint64_t header = cache->Header(PopList(c));
     const uint64_t left = header >> kCountShift;
     if (!RanOut(left)) break;
     uint64_t late;
     const uint64_t count = sampling_.DrawAfter(c, kCountMask - left, &late);
-    done =
-        arch::CompareStore(cache->words, c, header, count << kCountShift | (header & kCursorMask));
+    done = arch::CompareStore(cache->words, PopList(c), header,
+                              count << kCountShift | (header & kCursorMask));
     if (!done) continue;
     cache->issued[c] = cache->issued[c] + count - left;
     CountLate(c, late);

@@ -25,7 +25,10 @@ struct Cache {
   Hint<uint16_t> capacity[kNumClasses] = {};  // slots
   Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
   Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
+  Hint<bool> has_ready[kLastReady + 1] = {};  // its ready slots may be used
+  Hint<uint8_t> fewer[kLastReady + 1] = {};   // times in a row that less than a block was left
   uint64_t seen[kNumClasses] = {};            // the headers when last inspected
+  uint64_t seen_ready[kLastReady + 1] = {};   // likewise, of the ready lists
   Hint<uint64_t> issued[kNumClasses] = {};    // what the counts were set to, beyond kLook
   Hint<uint32_t> epoch;                       // that of the sampling that set them
   CacheWords words[kCacheLayout.words];
@@ -34,27 +37,49 @@ struct Cache {
     for (SizeClass c = 0; c < kNumClasses; ++c) {
       words[c] = kLook << kCountShift | kCacheLayout.short_floor[c];
     }
+    for (SizeClass c = 1; c <= kLastReady; ++c) {
+      words[ReadyList(c)] = kLook << kCountShift | kCacheLayout.ready_floor[c];
+    }
     words[kSampledClass] = kCacheLayout.short_floor[kNoClass];
   }
 
-  uint64_t Header(SizeClass c) const { return __atomic_load_n(&words[c], __ATOMIC_RELAXED); }
+  uint64_t Header(uint64_t list) const { return __atomic_load_n(&words[list], __ATOMIC_RELAXED); }
   bool IsLong(SizeClass c) const { return capacity[c] > ShortCapacity(c); }
   size_t Floor(SizeClass c) const {
     return IsLong(c) ? kCacheLayout.long_floor[c] : kCacheLayout.short_floor[c];
   }
 
-  uint64_t Count(SizeClass c) const { return Header(c) >> kCountShift; }
+  uint64_t Count(SizeClass c) const { return Header(PopList(c)) >> kCountShift; }
   // Whether class c's count of allocations has passed zero since it was set.
   bool RanOut(SizeClass c) const { return granary::RanOut(Count(c)); }
   // Sets it. The cache is exclusive.
   void SetCount(SizeClass c, uint64_t count) {
     issued[c] = issued[c] + count - Count(c);
-    words[c] = count << kCountShift | (words[c] & kCursorMask);
+    CacheWords& header = words[PopList(c)];
+    header = count << kCountShift | (header & kCursorMask);
   }
 
   // The allocations of class c that the header counted.
   uint64_t Allocations(SizeClass c) const {
-    return (kLook + issued[c] - (Header(c) >> kCountShift)) & kCountMask;
+    return (kLook + issued[c] - (Header(PopList(c)) >> kCountShift)) & kCountMask;
+  }
+
+  // Now and then less than a block counts as nothing: a busy class gets enough for whole blocks.
+  bool WantsMore(SizeClass c) {
+    fewer[c] = static_cast<uint8_t>((fewer[c] + 1) % 64);
+    return fewer[c] == 0;
+  }
+
+  size_t ReadyObjects(SizeClass c) const {
+    return HasReady(c) ? (Header(ReadyList(c)) & kCursorMask) - kCacheLayout.ready_floor[c] : 0;
+  }
+  // Whether class c was used since it was last seen.
+  bool IsIdle(SizeClass c) const {
+    return Header(c) == seen[c] && (!HasReady(c) || Header(ReadyList(c)) == seen_ready[c]);
+  }
+  void See() {
+    for (SizeClass c = 1; c < kNumClasses; ++c) seen[c] = Header(c);
+    for (SizeClass c = 1; c <= kLastReady; ++c) seen_ready[c] = Header(ReadyList(c));
   }
 
   // Makes the words between two capacities of a region usable but for the lowest, which the
@@ -104,9 +129,18 @@ struct Cache {
       GRANARY_CHECK(cursor >= floor && cursor <= floor + capacity[c]);
       for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) GRANARY_CHECK(words[at] != 0);
       if (capacity[c] == 0) GRANARY_CHECK(words[floor + 1] == 0);
+      if (HasReady(c)) VerifyReady(c);
       bytes += capacity[c] * size_t{kClassSize[c]};
     }
     GRANARY_CHECK(bytes == granted.load());
+  }
+
+  void VerifyReady(SizeClass c) const {
+    const size_t floor = kCacheLayout.ready_floor[c];
+    const size_t slots = has_ready[c] ? kReadySlots : 0;
+    GRANARY_CHECK(words[floor] == 0 && words[floor + slots + 1] == 0);
+    GRANARY_CHECK(ReadyObjects(c) <= slots);
+    for (size_t at = floor + 1; at <= floor + slots; ++at) GRANARY_CHECK(words[at] != 0);
   }
 };
 

@@ -1,7 +1,8 @@
-// Where the words of a cache lie. First a header a class, then for each class a floor (a zero
-// word), its slots, and the zero word above them, which is the next one's floor. Each class starts
-// in a short region, all of them on two or three pages, and moves to a long one when it is busy. A
-// slot that may take a pointer is never zero: it holds an old pointer or kFiller.
+// Where the words of a cache lie. First the headers, then for each list a floor (a zero word), its
+// slots, and the zero word above them, which is the next one's floor. The ready lists are short.
+// The others start in a short region, all of them on two or three pages, and move to a long one
+// when they are busy. A slot that may take a pointer is never zero: it holds an old pointer or
+// kFiller.
 #pragma once
 
 #include <array>
@@ -14,6 +15,10 @@
 namespace granary {
 
 inline constexpr uint64_t kFiller = 1;
+
+// Slots of a ready list: enough that moving objects there costs little for each, few enough that
+// they stay in the first level of the CPU's own caches.
+inline constexpr size_t kReadySlots = kBlock;
 
 // Slots of the short region: at most 4 KiB of small objects, one medium object.
 constexpr size_t ShortCapacity(SizeClass c) {
@@ -33,15 +38,20 @@ constexpr size_t LongCapacity(SizeClass c) {
 struct CacheLayout {
   std::array<uint16_t, kNumClasses> short_floor{};
   std::array<uint16_t, kNumClasses> long_floor{};
+  std::array<uint16_t, kLastReady + 1> ready_floor{};
   size_t words = 0;
 };
 
 consteval CacheLayout MakeCacheLayout() {
   CacheLayout layout;
-  size_t at = kMaxClasses;
+  size_t at = kHeaders;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     layout.short_floor[c] = static_cast<uint16_t>(at);
     at += ShortCapacity(c) + 1;
+  }
+  for (SizeClass c = 1; c <= kLastReady; ++c) {
+    layout.ready_floor[c] = static_cast<uint16_t>(at);
+    at += kReadySlots + 1;
   }
   layout.short_floor[0] = layout.long_floor[0] = static_cast<uint16_t>(at);  // no slots at all
   at += 1;

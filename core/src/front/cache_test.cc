@@ -23,7 +23,8 @@ TEST(CacheLayout, RegionsAreApartAndWalled) {
       ASSERT_EQ(owner[at]++, 0) << at;
     }
   };
-  claim(0, kMaxClasses);
+  claim(0, kHeaders);
+  for (SizeClass c = 1; c <= kLastReady; ++c) claim(kCacheLayout.ready_floor[c], kReadySlots + 1);
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     claim(kCacheLayout.short_floor[c], ShortCapacity(c) + 1);
     claim(kCacheLayout.long_floor[c], LongCapacity(c) + 1);

@@ -8,9 +8,9 @@
 
 namespace granary::exclusive {
 
-inline size_t Cursor(const CacheWords* cache, SizeClass c) { return cache[c] & kCursorMask; }
+inline size_t Cursor(const CacheWords* cache, uint64_t c) { return cache[c] & kCursorMask; }
 
-inline size_t PopMany(CacheWords* cache, SizeClass c, void** to, size_t n) {
+inline size_t PopMany(CacheWords* cache, uint64_t c, void** to, size_t n) {
   size_t k = 0;
   for (size_t at = Cursor(cache, c); k < n && cache[at] != 0; --at) {
     to[k++] = reinterpret_cast<void*>(cache[at]);
@@ -19,7 +19,7 @@ inline size_t PopMany(CacheWords* cache, SizeClass c, void** to, size_t n) {
   return k;
 }
 
-inline size_t PushMany(CacheWords* cache, SizeClass c, void* const* from, size_t n) {
+inline size_t PushMany(CacheWords* cache, uint64_t c, void* const* from, size_t n) {
   size_t k = 0;
   for (size_t at = Cursor(cache, c) + 1; k < n && cache[at] != 0; ++at) {
     cache[at] = AddressOf(from[k++]);
@@ -31,11 +31,11 @@ inline size_t PushMany(CacheWords* cache, SizeClass c, void* const* from, size_t
 inline void* Pop(CacheWords* cache, SizeClass c) {
   void* p = nullptr;
   if (PopMany(cache, c, &p, 1) == 0) return nullptr;
-  cache[c] -= uint64_t{1} << kCountShift;
+  cache[PopList(c)] -= uint64_t{1} << kCountShift;
   return p;
 }
 
-inline size_t Count(const CacheWords* cache, SizeClass c) {
+inline size_t Count(const CacheWords* cache, uint64_t c) {
   size_t count = 0;
   for (size_t at = Cursor(cache, c); cache[at] != 0; --at) ++count;
   return count;

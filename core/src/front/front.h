@@ -29,8 +29,10 @@ class Front {
   // Before any other call.
   void Init() noexcept;
 
-  // An object of class c, when the cache had none; nullptr when the system refuses memory. *due
-  // says whether it is a sample.
+  // An object of class c from the ready list, filled again with those freed last; nullptr if there
+  // are none, or the class has no such list. *due says whether it is a sample.
+  void* TakeReady(SizeClass c, bool* due) noexcept;
+  // An object of class c, when the cache had none; nullptr when the system refuses memory.
   void* Allocate(SizeClass c, bool* due) noexcept;
   // Takes p, an object of class c, when the cache was full.
   void Free(SizeClass c, void* p) noexcept;
@@ -112,6 +114,8 @@ class Front {
   void* AllocateShared(SizeClass c) noexcept;
   void FreeShared(SizeClass c, void* p) noexcept;
   void* AllocateUncached(SizeClass c) noexcept;
+  void* PopReady(SizeClass c, bool* due) noexcept;
+  void Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
   void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;
   bool GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept;
   bool Grow(CacheOf* cache, SizeClass c) noexcept;
@@ -125,6 +129,8 @@ class Front {
   size_t NoteIdle(CacheOf& cache) noexcept;
   void Drain(CacheOf& cache, bool only_idle) noexcept;
   void DrainClass(CacheOf& cache, SizeClass c) noexcept;
+  void DrainList(CacheOf& cache, SizeClass c, uint64_t list) noexcept;
+  void DrainCaller(SizeClass c, uint64_t list) noexcept;
   void DrainCaller() noexcept;
 
   Metadata<System>* metadata_ = nullptr;

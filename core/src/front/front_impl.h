@@ -71,7 +71,8 @@ void Front<System, Below>::GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept {
 template <Os System, class Below>
 bool Front<System, Below>::GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept {
   cache->overflowed[c] = true;
-  return (cache->capacity[c] == 0 || cache->missed[c]) && Grow(cache, c);
+  const bool below_block = HasReady(c) && cache->capacity[c] < kBlock;
+  return (cache->capacity[c] == 0 || below_block || cache->missed[c]) && Grow(cache, c);
 }
 
 template <Os System, class Below>
@@ -82,6 +83,64 @@ void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   return p;
 }
 
+// Reverses `objects`, so that the first comes to lie on top.
+inline void Reverse(void** objects, size_t n) {
+  for (size_t i = 0, j = n; i + 1 < j; ++i) {
+    void* const swap = objects[i];
+    objects[i] = objects[--j];
+    objects[j] = swap;
+  }
+}
+
+template <Os System, class Below>
+void* Front<System, Below>::PopReady(SizeClass c, bool* due) noexcept {
+  void* const p = arch::Pop(ReadyList(c), due);
+  if (*due) [[unlikely]]
+    Rearm(c);
+  return p;
+}
+
+template <Os System, class Below>
+void* Front<System, Below>::TakeReady(SizeClass c, bool* due) noexcept {
+  if (!HasReady(c)) return nullptr;
+  void* objects[kBlock];
+  size_t n = kBlock;
+  if (!arch::PopBlock(c, objects, kCacheLayout.long_floor[c] + kBlock)) {
+    if (CacheOf* const cache = Current(); cache == nullptr || cache->WantsMore(c)) return nullptr;
+    n = arch::PopMany(c, objects, kBlock);
+    if (n == 0) return nullptr;
+    Reverse(objects, n);
+  } else if (arch::PushBlock(ReadyList(c), objects, kCacheLayout.ready_floor[c])) {
+    return PopReady(c, due);
+  }
+  const size_t kept = arch::PushMany(ReadyList(c), objects, n);
+  if (kept == n) return PopReady(c, due);
+  // The list could not take all: it has no slots yet, or is another CPU's and not empty.
+  if (CacheOf* const cache = Current(); cache != nullptr) Growth<System>::GrantReady(cache, c);
+  const size_t rest = n - kept - 1;
+  const size_t back = arch::PushMany(c, objects + kept, rest);
+  depot_->Give(c, objects + kept + back, rest - back);
+  *due = sampling_.Chosen(kClassSize[c]);
+  CountUncached(c);
+  return objects[n - 1];
+}
+
+// Puts objects into the cache, so that malloc takes the first of them first.
+template <Os System, class Below>
+void Front<System, Below>::Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept {
+  Reverse(objects, n);
+  if (HasReady(c)) {
+    Growth<System>::GrantReady(cache, c);
+    const size_t first = n < kReadySlots ? n : kReadySlots;
+    const size_t kept = arch::PushMany(ReadyList(c), objects + (n - first), first);
+    __builtin_memmove(objects + (n - first), objects + (n - first) + kept,
+                      (first - kept) * sizeof *objects);
+    n -= kept;
+  }
+  const size_t kept = arch::PushMany(c, objects, n);
+  depot_->Give(c, objects + kept, n - kept);
+}
+
 template <Os System, class Below>
 void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   CacheOf* const cache = Current();
@@ -89,7 +148,8 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   if (cache == nullptr)
     return Threads::CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
   bool counted_due = false;
-  if (void* p = arch::Pop(c, &counted_due); p != nullptr) {  // another CPU's, or a cache just made
+  if (void* p = arch::Pop(PopList(c), &counted_due);
+      p != nullptr) {  // another CPU's, or a cache just made
     if (counted_due) Rearm(c);
     *due = counted_due && sampling_.on();
     return p;
@@ -105,13 +165,7 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   if (got == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
   // The first of the batch goes to the caller, the second shall be next: they were laid out so.
-  for (size_t i = 1, j = got - 1; i < j; ++i, --j) {
-    void* const swap = batch[i];
-    batch[i] = batch[j];
-    batch[j] = swap;
-  }
-  const size_t kept = arch::PushMany(c, batch + 1, got - 1);
-  depot_->Give(c, batch + 1 + kept, got - 1 - kept);
+  Keep(cache, c, batch + 1, got - 1);
   return batch[0];
 }
 
@@ -177,6 +231,7 @@ size_t Front<System, Below>::CachedObjects(SizeClass c) noexcept {
     const size_t cursor = cache.Header(c) & kCursorMask;
     const bool is_long = cursor >= kCacheLayout.long_floor[1];
     count += cursor - (is_long ? kCacheLayout.long_floor[c] : kCacheLayout.short_floor[c]);
+    count += cache.ReadyObjects(c);
   });
   return count;
 }

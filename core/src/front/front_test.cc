@@ -40,8 +40,9 @@ class FrontTest : public testing::Test {
 
   void* Allocate(SizeClass c) {
     bool due = false;
-    void* p = arch::Pop(c, &due);
+    void* p = arch::Pop(PopList(c), &due);
     if (due) front_.Rearm(c);
+    if (p == nullptr) p = front_.TakeReady(c, &due);
     if (p == nullptr) p = front_.Allocate(c, &due);
     samples_ += due;
     return p;
@@ -93,6 +94,15 @@ TEST_F(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
   const size_t fetches = ledger_.fetches();
   for (int i = 0; i < 1000; ++i) Burst(kClass, 4);
   EXPECT_LE(ledger_.fetches(), fetches + 4) << "but for a change of CPU";
+}
+
+// A pair of malloc and free of one small class goes round among a few objects, in blocks.
+TEST_F(FrontTest, ABusyClassGetsWholeBlocks) {
+  for (int i = 0; i < 4000; ++i) Burst(kClass, 1);
+  EXPECT_GE(front_.CachedObjects(kClass), kBlock);
+  EXPECT_LT(front_.CachedObjects(kClass), 6 * kBlock);
+  EXPECT_EQ(front_.Allocations(kClass), 4000u);
+  Verify();
 }
 
 TEST_F(FrontTest, ConservesObjectsAndCountsAllocations) {
@@ -206,14 +216,16 @@ TEST_F(FrontTest, AStoppedCacheServesNobody) {
   const size_t cached = front_.CachedObjects(kClass);
   ASSERT_TRUE(front_.StopAll());
   bool due = false;
-  EXPECT_EQ(arch::Pop(kClass, &due), nullptr);
+  EXPECT_EQ(arch::Pop(PopList(kClass), &due), nullptr);
   void* const p = front_.Allocate(kClass, &due);
   EXPECT_NE(p, nullptr) << "from below";
   EXPECT_FALSE(arch::Push(kClass, p));
   front_.Free(kClass, p);
   EXPECT_EQ(front_.CachedObjects(kClass), cached);
   front_.ResumeAll();
-  EXPECT_NE(arch::Pop(kClass, &due), nullptr);
+  const size_t fetches = ledger_.fetches();
+  EXPECT_NE(Allocate(kClass), nullptr);
+  EXPECT_EQ(ledger_.fetches(), fetches);
 }
 
 // Of n allocations each is a sample with probability p, on its own: over many seeds the squared

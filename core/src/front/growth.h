@@ -32,6 +32,15 @@ class Growth {
     return grown;
   }
 
+  // Makes the ready slots of class c usable, once and for all.
+  static void GrantReady(Cache<System>* cache, SizeClass c) {
+    if (cache->has_ready[c] || !cache->lock.TryLock()) return;
+    if (!cache->has_ready[c] && RaiseWall(cache, kCacheLayout.ready_floor[c], 0, kReadySlots)) {
+      cache->has_ready[c] = true;
+    }
+    cache->lock.Unlock();
+  }
+
  private:
   static bool RaiseWall(Cache<System>* cache, size_t floor, size_t before, size_t after) {
     cache->Fill(floor, before, after);

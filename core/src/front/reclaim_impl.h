@@ -47,30 +47,33 @@ template <Os System, class Below>
 size_t Front<System, Below>::NoteIdle(CacheOf& cache) noexcept {
   size_t idle = 0;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    const uint64_t header = cache.Header(c);
-    const size_t held = (header & kCursorMask) - cache.Floor(c);
-    if (header == cache.seen[c] && held <= cache.capacity[c]) idle += held * kClassSize[c];
+    if (!cache.IsIdle(c)) continue;
+    const size_t held = (cache.Header(c) & kCursorMask) - cache.Floor(c);
+    if (held <= cache.capacity[c]) idle += (held + cache.ReadyObjects(c)) * kClassSize[c];
   }
   return idle;
 }
 
 template <Os System, class Below>
-void Front<System, Below>::DrainClass(CacheOf& cache, SizeClass c) noexcept {
+void Front<System, Below>::DrainList(CacheOf& cache, SizeClass c, uint64_t list) noexcept {
   void* batch[kBatch];
-  for (;;) {
-    const size_t count = exclusive::PopMany(cache.words, c, batch, kBatch);
-    if (count == 0) break;
+  for (size_t count; (count = exclusive::PopMany(cache.words, list, batch, kBatch)) > 0;) {
     depot_->Give(c, batch, count);
   }
+}
+
+template <Os System, class Below>
+void Front<System, Below>::DrainClass(CacheOf& cache, SizeClass c) noexcept {
+  if (HasReady(c)) DrainList(cache, c, ReadyList(c));
+  if (cache.capacity[c] == 0) return;
+  DrainList(cache, c, c);
   cache.Revoke(c);
 }
 
 template <Os System, class Below>
 void Front<System, Below>::Drain(CacheOf& cache, bool only_idle) noexcept {
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    if (cache.capacity[c] == 0) continue;
-    if (only_idle && cache.Header(c) != cache.seen[c]) continue;
-    DrainClass(cache, c);
+    if (!only_idle || cache.IsIdle(c)) DrainClass(cache, c);
   }
 }
 
@@ -93,17 +96,23 @@ void Front<System, Below>::ReclaimIdle() noexcept {
       Drain(*cache, true);
       if (stale) RearmStopped(*cache);
     }
-    for (SizeClass c = 1; c < kNumClasses; ++c) cache->seen[c] = cache->Header(c);
+    cache->See();
     Resume(i);
   }
 }
 
 template <Os System, class Below>
-void Front<System, Below>::DrainCaller() noexcept {
+void Front<System, Below>::DrainCaller(SizeClass c, uint64_t list) noexcept {
   void* batch[kBatch];
+  for (size_t count; (count = arch::PopMany(list, batch, kBatch)) > 0;)
+    depot_->Give(c, batch, count);
+}
+
+template <Os System, class Below>
+void Front<System, Below>::DrainCaller() noexcept {
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    for (size_t count; (count = arch::PopMany(c, batch, kBatch)) > 0;)
-      depot_->Give(c, batch, count);
+    DrainCaller(c, c);
+    if (HasReady(c)) DrainCaller(c, ReadyList(c));
   }
 }
 

@@ -42,12 +42,15 @@ func (w *walker) cacheObjects(image *cacheImage) (addresses []uint64, err error)
 		return nil, err
 	}
 	for class := 1; class < len(w.l.classes); class++ {
-		header, _ := number(whole, words+8*uint64(class), 8)
-		cursor := header & mask
-		held := objectsIn(w.l.classes[class], cursor, w.l.classes[1].longFloor)
-		for at := cursor - held + 1; at <= cursor; at++ {
-			if address, ok := number(whole, words+8*at, 8); ok && address != w.l.constant("cache.filler") {
-				addresses = append(addresses, address)
+		row := w.l.classes[class]
+		for _, list := range row.lists(uint64(class)) {
+			header, _ := number(whole, words+8*list, 8)
+			cursor := header & mask
+			held := row.objectsIn(list, cursor, w.l.classes[1].longFloor)
+			for at := cursor - held + 1; at <= cursor; at++ {
+				if address, ok := number(whole, words+8*at, 8); ok && address != w.l.constant("cache.filler") {
+					addresses = append(addresses, address)
+				}
 			}
 		}
 	}

@@ -85,7 +85,7 @@ const maxCaches = 1 << 12
 // planCaches adds the head of each cache: its lock, its capacity and the headers of its classes.
 func (c *capture) planCaches() {
 	l := c.t.layout
-	head := l.constant("cache.words") + 8*l.constant("classes.max")
+	head := l.constant("cache.words") + 8*l.constant("cache.headers")
 	if head > 1<<14 {
 		return
 	}

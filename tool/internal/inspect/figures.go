@@ -171,24 +171,47 @@ func (c *capture) countCaches(classes []Class) []CacheInfo {
 		info := image.CacheInfo
 		info.Room, _ = number(image.bytes, l.constant("cache.granted"), 8)
 		for i := 1; i < len(classes); i++ {
-			header, _ := number(image.bytes, words+8*uint64(i), 8)
 			row := l.classes[i]
-			held := objectsIn(row, header&mask, l.classes[1].longFloor)
-			classes[i].Cached += held
-			more, _ := number(image.bytes, issued+8*uint64(i), 8)
-			classes[i].Allocations += (initial + more - header>>shift) & (^uint64(0) >> shift)
-			info.Objects += held
-			info.Bytes += held * row.size
+			for _, list := range row.lists(uint64(i)) {
+				header, _ := number(image.bytes, words+8*list, 8)
+				held := row.objectsIn(list, header&mask, l.classes[1].longFloor)
+				classes[i].Cached += held
+				if list == row.popList(uint64(i)) {
+					more, _ := number(image.bytes, issued+8*uint64(i), 8)
+					classes[i].Allocations += (initial + more - header>>shift) & (^uint64(0) >> shift)
+				}
+				info.Objects += held
+				info.Bytes += held * row.size
+			}
 		}
 		caches = append(caches, info)
 	}
 	return caches
 }
 
-// objectsIn is how many objects lie below a cursor; 0 for an impossible one.
-func objectsIn(row classRow, cursor, firstLong uint64) uint64 {
+// lists are the lists of a cache that hold objects of a class.
+func (row classRow) lists(class uint64) []uint64 {
+	if row.readyList == 0 {
+		return []uint64{class}
+	}
+	return []uint64{class, row.readyList}
+}
+
+// popList is the list that malloc takes from, and whose header counts allocations.
+func (row classRow) popList(class uint64) uint64 {
+	if row.readyList == 0 {
+		return class
+	}
+	return row.readyList
+}
+
+// objectsIn is how many objects lie below the cursor of one of the class's lists; 0 for an impossible one.
+func (row classRow) objectsIn(list, cursor, firstLong uint64) uint64 {
 	floor, capacity := row.shortFloor, row.shortCapacity
-	if cursor >= firstLong {
+	switch {
+	case list == row.readyList:
+		floor, capacity = row.readyFloor, row.readyCapacity
+	case cursor >= firstLong:
 		floor, capacity = row.longFloor, row.longCapacity
 	}
 	if cursor < floor || cursor-floor > capacity {

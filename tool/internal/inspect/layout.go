@@ -57,6 +57,8 @@ type classRow struct {
 	size, slabBytes, slabObjects     uint64
 	shortFloor, shortCapacity        uint64
 	longFloor, longCapacity, smaller uint64
+	// readyList is the list that malloc takes from; 0 where that is the class's own.
+	readyList, readyFloor, readyCapacity uint64
 }
 
 // A layout is a descriptor, decoded.
@@ -175,9 +177,9 @@ func decodeLayout(all []byte) (*layout, error) {
 		o.Default, o.Lowest, o.Highest = int64(u64(row[32:])), int64(u64(row[40:])), int64(u64(row[48:]))
 		l.options = append(l.options, optionRow{o, u64(row[16:]), u32(row[24:])})
 	})
-	d.rows(tableClasses, 32, func(row []byte) {
+	d.rows(tableClasses, 44, func(row []byte) {
 		v := func(i int) uint64 { return uint64(u32(row[4*i:])) }
-		l.classes = append(l.classes, classRow{v(0), v(1), v(2), v(3), v(4), v(5), v(6), v(7)})
+		l.classes = append(l.classes, classRow{v(0), v(1), v(2), v(3), v(4), v(5), v(6), v(7), v(8), v(9), v(10)})
 	})
 	for name, value := range l.constants {
 		if source, ok := strings.CutPrefix(name, "option_source."); ok {
@@ -242,7 +244,7 @@ func (l *layout) check(d *decoder) {
 
 // What Snapshot and HeapMap cannot do without.
 var neededConstants = []string{
-	"granule", "tracker", "cache.cursor_mask", "cache.count_shift", "classes.small", "classes.max",
+	"granule", "tracker", "cache.cursor_mask", "cache.count_shift", "classes.small", "classes.max", "cache.headers",
 	"cache.bytes", "cache.words", "cache.issued", "cache.initial", "cache.granted", "cache.held", "cache.turns", "cache.contentions",
 	"heap.bytes", "threads.by_cpu", "upkeep.helper_runs",
 }
