@@ -44,6 +44,9 @@ func (w *walker) gather(what string, all []wanted) error {
 	}
 	next := 0
 	for _, i := range order {
+		if all[i].size == 0 {
+			continue
+		}
 		for all[i].address >= runs[next].address+uint64(len(runs[next].to)) {
 			next++
 		}
