@@ -145,13 +145,15 @@ int CallArenaName(size_t arena, void* oldp, size_t* oldlenp, void* newp, size_t 
 }
 
 // The slab that serves the next request fills, and a full one cannot be emptied by one move; of the
-// others, those less full than the average are worth it, with an eighth of slack.
+// others, those less full than the average are worth it, with an eighth of slack, and so are
+// those at most five eighths full: slabs that hold little but what nobody can move bring the
+// average down.
 bool WorthMoving(const void* p) noexcept {
   const Occupancy o = OccupancyAt(p);
   if (o.slab == nullptr || o.free == 0 || o.serves_next) return false;
   const size_t others = o.partial_slabs - 1;
   const size_t used = o.partial_used - o.next_used;
-  return (o.objects - o.free) * others <= used + used / 8;
+  return o.free * 8 >= o.objects * 3 || (o.objects - o.free) * others <= used + used / 8;
 }
 
 }  // namespace granary::jemalloc
