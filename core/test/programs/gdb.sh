@@ -58,7 +58,7 @@ set confirm off
 set pagination off
 set debuginfod enabled off
 set environment LD_PRELOAD $lib
-break Stop
+break -qualified Stop
 run
 print g_head->value
 $calls
