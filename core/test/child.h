@@ -3,6 +3,7 @@
 #define GRANARY_TEST_CHILD_H_
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,29 @@ inline void ExpectCleanEnd(int status) {
           WIFSIGNALED(status) ? "was ended by signal" : "exited with status",
           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
   CHECK(!"a child process failed");
+}
+
+// A setting of the environment, what this program is to do under it, and whether it is to die of
+// it.
+struct Setting {
+  const char *variable, *value, *what;
+  bool dies;
+};
+
+// Runs this program once more, with what it is to do as its argument.
+inline void ExpectUnder(const Setting& row) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    setenv(row.variable, row.value, 1);
+    execl("/proc/self/exe", row.what, row.what, static_cast<char*>(nullptr));
+    _exit(99);
+  }
+  const int status = WaitFor(child);
+  const bool died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  if (died == row.dies) return;
+  fprintf(stderr, "%s=%s: status %x\n", row.variable, row.value, static_cast<unsigned>(status));
+  CHECK(!"a setting had not the effect expected of it");
 }
 
 inline void ExpectCleanChild(pid_t child) { ExpectCleanEnd(WaitFor(child)); }

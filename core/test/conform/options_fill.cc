@@ -76,34 +76,16 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (OnSystemHeap()) return 0;
-  const struct {
-    const char *variable, *value, *what;
-    bool dies;
-  } rows[] = {{"GRANARY_CONF", "zero:true", "zero", false},
-              {"MALLOC_CONF", "zero:true", "zero", false},
-              {"GRANARY_CONF", "junk:true", "junk", false},
-              {"MALLOC_CONF", "junk:true", "junk", false},
-              {"GRANARY_CONF", "cache:false", "cache", false},
-              {"MALLOC_CONF", "tcache:false", "cache", false},
-              {"MALLOC_CONF", "zero_realloc:alloc", "realloc", false},
-              {"GRANARY_CONF", "abort_on_oom:true", "oom", true},
-              {"MALLOC_CONF", "xmalloc:true", "oom", true},
-              {"GRANARY_CONF", "abort_on_oom:false", "oom", false}};
-  for (const auto& row : rows) {
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-      setenv(row.variable, row.value, 1);
-      execl("/proc/self/exe", argv[0], row.what, static_cast<char*>(nullptr));
-      _exit(99);
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    const bool died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    if (died != row.dies) {
-      fprintf(stderr, "%s=%s: status %x\n", row.variable, row.value, status);
-      return 1;
-    }
-  }
+  const Setting rows[] = {{"GRANARY_CONF", "zero:true", "zero", false},
+                          {"MALLOC_CONF", "zero:true", "zero", false},
+                          {"GRANARY_CONF", "junk:true", "junk", false},
+                          {"MALLOC_CONF", "junk:true", "junk", false},
+                          {"GRANARY_CONF", "cache:false", "cache", false},
+                          {"MALLOC_CONF", "tcache:false", "cache", false},
+                          {"MALLOC_CONF", "zero_realloc:alloc", "realloc", false},
+                          {"GRANARY_CONF", "abort_on_oom:true", "oom", true},
+                          {"MALLOC_CONF", "xmalloc:true", "oom", true},
+                          {"GRANARY_CONF", "abort_on_oom:false", "oom", false}};
+  for (const Setting& row : rows) ExpectUnder(row);
   return 0;
 }

@@ -137,35 +137,19 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (OnSystemHeap()) SkipTest("the options are Granary's own.");
-  const struct {
-    const char *variable, *value, *what;
-    bool dies;
-  } rows[] = {{"MALLOC_CONF", "retain:false", "unmap", false},
-              {"MALLOC_CONF", "retain:true", "keep", false},
-              {"GRANARY_CONF", "retain:false,background_thread:false", "unmap", false},
-              {"MALLOC_CONF", "dirty_decay_ms:-1,oversize_threshold:8388608", "at once", false},
-              {"MALLOC_CONF", "dirty_decay_ms:-1,oversize_threshold:0", "later", false},
-              {"MALLOC_CONF", "metadata_thp:always", "huge", false},
-              {"MALLOC_CONF", "metadata_thp:auto", "huge", false},
-              {"MALLOC_CONF", "metadata_thp:disabled", "small", false},
-              {"MALLOC_CONF", "narenas:1", "shared", false},
-              {"MALLOC_CONF", "narenas:default", "each", false},
-              {"MALLOC_CONF", "experimental_infallible_new:false", "throw", false},
-              {"MALLOC_CONF", "experimental_infallible_new:true", "throw", true}};
-  for (const auto& row : rows) {
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-      setenv(row.variable, row.value, 1);
-      execl("/proc/self/exe", argv[0], row.what, static_cast<char*>(nullptr));
-      _exit(99);
-    }
-    const int status = WaitFor(child);
-    const bool died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    if (died != row.dies) {
-      fprintf(stderr, "%s=%s: status %x\n", row.variable, row.value, static_cast<unsigned>(status));
-      return 1;
-    }
-  }
+  const Setting rows[] = {
+      {"MALLOC_CONF", "retain:false", "unmap", false},
+      {"MALLOC_CONF", "retain:true", "keep", false},
+      {"GRANARY_CONF", "retain:false,background_thread:false", "unmap", false},
+      {"MALLOC_CONF", "dirty_decay_ms:-1,oversize_threshold:8388608", "at once", false},
+      {"MALLOC_CONF", "dirty_decay_ms:-1,oversize_threshold:0", "later", false},
+      {"MALLOC_CONF", "metadata_thp:always", "huge", false},
+      {"MALLOC_CONF", "metadata_thp:auto", "huge", false},
+      {"MALLOC_CONF", "metadata_thp:disabled", "small", false},
+      {"MALLOC_CONF", "narenas:1", "shared", false},
+      {"MALLOC_CONF", "narenas:default", "each", false},
+      {"MALLOC_CONF", "experimental_infallible_new:false", "throw", false},
+      {"MALLOC_CONF", "experimental_infallible_new:true", "throw", true}};
+  for (const Setting& row : rows) ExpectUnder(row);
   return 0;
 }
