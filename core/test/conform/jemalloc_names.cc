@@ -14,8 +14,6 @@
 #pragma weak mallocx
 #pragma weak dallocx
 #pragma weak nallocx
-#pragma weak je_get_defrag_hint
-extern "C" int je_get_defrag_hint(void*);
 
 namespace {
 
@@ -410,37 +408,6 @@ void CheckUtilization() {
   free(large);
 }
 
-// Redis's loop: what is in sparse slabs moves, until there is nothing to gain.
-void CheckDefragmentation() {
-  constexpr size_t kCount = 100000;
-  constexpr int kFlags = MALLOCX_TCACHE_NONE;
-  static void* blocks[kCount];
-  for (void*& p : blocks) p = mallocx(200, kFlags), memset(p, 1, 200);
-  for (size_t i = 0; i < kCount; ++i) {
-    if (i % 10 != 0) dallocx(blocks[i], kFlags), blocks[i] = nullptr;
-  }
-  Refresh();
-  const size_t before = Get<size_t>("stats.active");
-  size_t moved = 0;
-  for (int round = 0; round < 5; ++round) {
-    for (void*& p : blocks) {
-      if (p == nullptr || je_get_defrag_hint(p) == 0) continue;
-      void* const q = mallocx(200, kFlags);
-      memcpy(q, p, 200);
-      dallocx(p, kFlags);
-      p = q;
-      ++moved;
-    }
-  }
-  Refresh();
-  const size_t after = Get<size_t>("stats.active");
-  fprintf(stderr, "defragmentation: %zu moved, active %zu -> %zu\n", moved, before, after);
-  CHECK(moved > 0 && moved < kCount && after < before / 2);
-  for (void* p : blocks) {
-    if (p != nullptr) dallocx(p, kFlags);
-  }
-}
-
 }  // namespace
 
 int main() {
@@ -456,6 +423,5 @@ int main() {
   CheckInvariants();
   CheckLargeExtents();
   CheckUtilization();
-  CheckDefragmentation();
   return 0;
 }
