@@ -5,9 +5,11 @@
 #define GRANARY_JEMALLOC_JEMALLOC_H
 
 #include <limits.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <strings.h>
 
 #define JEMALLOC_VERSION "5.3.1-0-g0"
@@ -36,15 +38,30 @@
 #define MALLCTL_ARENAS_ALL 4096
 #define MALLCTL_ARENAS_DESTROYED 4097
 
-#ifdef __cplusplus
-extern "C" {
-#define JEMALLOC_NOTHROW noexcept
-#else
-#define JEMALLOC_NOTHROW
-#endif
-#define JEMALLOC_EXPORT
+/* Programs declare these functions once more, weakly, with these words in these places (RocksDB,
+ * folly): so they stand where jemalloc has them, and no function but those of the C library's
+ * family has an exception specification. */
+#define JEMALLOC_HAVE_ATTR
+#define JEMALLOC_HAVE_ATTR_ALLOC_SIZE
+#define JEMALLOC_USE_CXX_THROW
+#define JEMALLOC_ATTR(s) __attribute__((s))
+#define JEMALLOC_ALIGNED(s) JEMALLOC_ATTR(aligned(s))
+#define JEMALLOC_ALLOC_SIZE(s) JEMALLOC_ATTR(alloc_size(s))
+#define JEMALLOC_ALLOC_SIZE2(s1, s2) JEMALLOC_ATTR(alloc_size(s1, s2))
+#define JEMALLOC_NOINLINE JEMALLOC_ATTR(noinline)
+#define JEMALLOC_NOTHROW JEMALLOC_ATTR(nothrow)
+#define JEMALLOC_SYS_NOTHROW JEMALLOC_NOTHROW
+#define JEMALLOC_SECTION(s) JEMALLOC_ATTR(section(s))
+#define JEMALLOC_EXPORT JEMALLOC_ATTR(visibility("default"))
+#define JEMALLOC_RESTRICT_RETURN
 #define JEMALLOC_USABLE_SIZE_CONST
 #define JEMALLOC_ALLOCATOR
+#ifdef __cplusplus
+#define JEMALLOC_CXX_THROW noexcept(true)
+extern "C" {
+#else
+#define JEMALLOC_CXX_THROW
+#endif
 
 typedef struct extent_hooks_s extent_hooks_t;
 typedef void*(extent_alloc_t)(extent_hooks_t*, void*, size_t, size_t, bool*, bool*, unsigned);
@@ -72,35 +89,37 @@ struct extent_hooks_s {
 #define JEMALLOC_FUNCTIONS_(prefix)                                                               \
   extern const char* prefix##malloc_conf;                                                         \
   extern void (*prefix##malloc_message)(void*, const char*);                                      \
-  void* prefix##mallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                 \
-  void* prefix##rallocx(void* ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
-  size_t prefix##xallocx(void* ptr, size_t size, size_t extra, int flags) JEMALLOC_NOTHROW;       \
-  size_t prefix##sallocx(const void* ptr, int flags) JEMALLOC_NOTHROW;                            \
-  void prefix##dallocx(void* ptr, int flags) JEMALLOC_NOTHROW;                                    \
-  void prefix##sdallocx(void* ptr, size_t size, int flags) JEMALLOC_NOTHROW;                      \
-  size_t prefix##nallocx(size_t size, int flags) JEMALLOC_NOTHROW;                                \
-  int prefix##mallctl(const char* name, void* oldp, size_t* oldlenp, void* newp, size_t newlen)   \
-      JEMALLOC_NOTHROW;                                                                           \
-  int prefix##mallctlnametomib(const char* name, size_t* mibp, size_t* miblenp) JEMALLOC_NOTHROW; \
-  int prefix##mallctlbymib(const size_t* mib, size_t miblen, void* oldp, size_t* oldlenp,         \
-                           void* newp, size_t newlen) JEMALLOC_NOTHROW;                           \
-  void prefix##malloc_stats_print(void (*write_cb)(void*, const char*), void* cbopaque,           \
-                                  const char* opts);
+  void JEMALLOC_NOTHROW* prefix##mallocx(size_t size, int flags) JEMALLOC_ATTR(malloc)            \
+      JEMALLOC_ALLOC_SIZE(1);                                                                     \
+  void JEMALLOC_NOTHROW* prefix##rallocx(void* ptr, size_t size, int flags)                       \
+      JEMALLOC_ALLOC_SIZE(2);                                                                     \
+  size_t JEMALLOC_NOTHROW prefix##xallocx(void* ptr, size_t size, size_t extra, int flags);       \
+  size_t JEMALLOC_NOTHROW prefix##sallocx(const void* ptr, int flags);                            \
+  void JEMALLOC_NOTHROW prefix##dallocx(void* ptr, int flags);                                    \
+  void JEMALLOC_NOTHROW prefix##sdallocx(void* ptr, size_t size, int flags);                      \
+  size_t JEMALLOC_NOTHROW prefix##nallocx(size_t size, int flags);                                \
+  int JEMALLOC_NOTHROW prefix##mallctl(const char* name, void* oldp, size_t* oldlenp, void* newp, \
+                                       size_t newlen);                                            \
+  int JEMALLOC_NOTHROW prefix##mallctlnametomib(const char* name, size_t* mibp, size_t* miblenp); \
+  int JEMALLOC_NOTHROW prefix##mallctlbymib(const size_t* mib, size_t miblen, void* oldp,         \
+                                            size_t* oldlenp, void* newp, size_t newlen);          \
+  void JEMALLOC_NOTHROW prefix##malloc_stats_print(void (*write_cb)(void*, const char*),          \
+                                                   void* cbopaque, const char* opts);             \
+  void JEMALLOC_NOTHROW prefix##free_sized(void* ptr, size_t size);                               \
+  void JEMALLOC_NOTHROW prefix##free_aligned_sized(void* ptr, size_t alignment, size_t size);
 
 /* The names of the C library's family too: the unprefixed ones are in <stdlib.h> and <malloc.h>. */
-#define JEMALLOC_FAMILY_(prefix)                                                             \
-  void* prefix##malloc(size_t size) JEMALLOC_NOTHROW;                                        \
-  void* prefix##calloc(size_t num, size_t size) JEMALLOC_NOTHROW;                            \
-  void* prefix##realloc(void* ptr, size_t size) JEMALLOC_NOTHROW;                            \
-  void prefix##free(void* ptr) JEMALLOC_NOTHROW;                                             \
-  void* prefix##aligned_alloc(size_t alignment, size_t size) JEMALLOC_NOTHROW;               \
-  int prefix##posix_memalign(void** memptr, size_t alignment, size_t size) JEMALLOC_NOTHROW; \
-  void* prefix##memalign(size_t alignment, size_t size) JEMALLOC_NOTHROW;                    \
-  void* prefix##valloc(size_t size) JEMALLOC_NOTHROW;                                        \
-  void* prefix##pvalloc(size_t size) JEMALLOC_NOTHROW;                                       \
-  size_t prefix##malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void* ptr) JEMALLOC_NOTHROW;  \
-  void prefix##free_sized(void* ptr, size_t size) JEMALLOC_NOTHROW;                          \
-  void prefix##free_aligned_sized(void* ptr, size_t alignment, size_t size) JEMALLOC_NOTHROW;
+#define JEMALLOC_FAMILY_(prefix)                                                               \
+  void* prefix##malloc(size_t size) JEMALLOC_CXX_THROW;                                        \
+  void* prefix##calloc(size_t num, size_t size) JEMALLOC_CXX_THROW;                            \
+  void* prefix##realloc(void* ptr, size_t size) JEMALLOC_CXX_THROW;                            \
+  void prefix##free(void* ptr) JEMALLOC_CXX_THROW;                                             \
+  void* prefix##aligned_alloc(size_t alignment, size_t size) JEMALLOC_CXX_THROW;               \
+  int prefix##posix_memalign(void** memptr, size_t alignment, size_t size) JEMALLOC_CXX_THROW; \
+  void* prefix##memalign(size_t alignment, size_t size) JEMALLOC_CXX_THROW;                    \
+  void* prefix##valloc(size_t size) JEMALLOC_CXX_THROW;                                        \
+  void* prefix##pvalloc(size_t size) JEMALLOC_CXX_THROW;                                       \
+  size_t prefix##malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void* ptr) JEMALLOC_CXX_THROW;
 
 JEMALLOC_FUNCTIONS_()
 JEMALLOC_FUNCTIONS_(je_)
@@ -111,9 +130,6 @@ JEMALLOC_FAMILY_(_rjem_)
 #undef JEMALLOC_FAMILY_
 
 extern const char* malloc_conf_2_conf_harder;
-#if !defined(_MALLOC_H)
-extern size_t malloc_usable_size(JEMALLOC_USABLE_SIZE_CONST void* ptr) JEMALLOC_NOTHROW;
-#endif
 
 #ifdef __cplusplus
 }

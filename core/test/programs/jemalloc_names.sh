@@ -1,7 +1,7 @@
 #!/bin/sh
 # Distribution binaries that need libjemalloc.so.2 find Granary under that name: redis-server, whose
 # memory commands then speak of Granary's heap, and varnishd. Programs are built against the header
-# with what jemalloc-config and pkg-config say; RocksDB and folly find the interface by weak symbols.
+# with what jemalloc-config and pkg-config say; a program on RocksDB runs.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need cc pkg-config
@@ -42,39 +42,6 @@ says Granary "$("$work/client")"
 PKG_CONFIG_PATH=$names/lib/pkgconfig cc -fno-builtin "$work/client.c" -o "$work/client2" \
   $(PKG_CONFIG_PATH=$names/lib/pkgconfig pkg-config --cflags --libs jemalloc)
 says Granary "$(LD_LIBRARY_PATH=$names/lib "$work/client2")"
-
-# folly's probe: ten weak symbols, and a counter that moves at once.
-cat >"$work/folly.cc" <<'END'
-#include <jemalloc/jemalloc.h>
-#include <cstdio>
-#include <cstdlib>
-#pragma weak mallocx
-#pragma weak rallocx
-#pragma weak xallocx
-#pragma weak sallocx
-#pragma weak dallocx
-#pragma weak sdallocx
-#pragma weak nallocx
-#pragma weak mallctl
-#pragma weak mallctlnametomib
-#pragma weak mallctlbymib
-int main() {
-  if (!mallocx || !rallocx || !xallocx || !sallocx || !dallocx || !sdallocx || !nallocx || !mallctl ||
-      !mallctlnametomib || !mallctlbymib) {
-    return std::puts("no"), 0;
-  }
-  volatile uint64_t* counter;
-  size_t size = sizeof(uint64_t*);
-  if (mallctl("thread.allocatedp", static_cast<void*>(&counter), &size, nullptr, 0) != 0) return 1;
-  const uint64_t before = *counter;
-  void* volatile p = std::malloc(1);
-  std::puts(*counter != before ? "yes" : "no");
-  std::free(p);
-}
-END
-c++ -O1 -fno-builtin -I"$root/core/include" "$work/folly.cc" -o "$work/folly"
-expect_equal no "$("$work/folly")" 'the probe without the library'
-expect_equal yes "$(under "$work/folly")" 'the probe under the library'
 
 if [ -e /usr/include/rocksdb/db.h ]; then
   cat >"$work/rocks.cc" <<'END'
