@@ -78,6 +78,7 @@ type Sample struct {
 	values map[Key]float64
 	order  []Key
 	series []Series
+	notes  []string
 	run    *Run
 }
 
@@ -104,6 +105,9 @@ func (s *Sample) Get(phase, metric string) (float64, bool) {
 
 // Trace records a series; its contender and round are filled in later.
 func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
+
+// Note records a sentence about the whole results.
+func (s *Sample) Note(sentence string) { s.notes = append(s.notes, sentence) }
 
 // Ran records when the run was and what disturbed it.
 func (s *Sample) Ran(run Run) { s.run = &run }
@@ -162,6 +166,9 @@ func (r *Results) Add(contender string, round int, s Sample) {
 	for _, series := range s.series {
 		series.Contender, series.Round = contender, round
 		r.Series = append(r.Series, series)
+	}
+	for _, sentence := range s.notes {
+		r.Note(sentence)
 	}
 	if s.run != nil {
 		run := *s.run

@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"granary/tool/internal/allocators"
+	"granary/tool/internal/bench/run"
 	"granary/tool/internal/preload"
 	"granary/tool/internal/procfs"
 )
@@ -83,22 +83,28 @@ func TestAProgramThatOnlyAllocatesSpendsItsTimeInTheAllocator(t *testing.T) {
 	if out, err := exec.Command("cc", "-O1", "-fno-builtin-malloc", "-o", binary, source).CombinedOutput(); err != nil {
 		t.Fatalf("compile: %v\n%s", err, out)
 	}
-	t.Run("itself", func(t *testing.T) { burns(t, binary) })
-	t.Run("a child that comes later", func(t *testing.T) { burns(t, binary, "child") })
+	kernel := func(pid int) (stopper, error) { return Start(procfs.Live(), []int{pid}, 999) }
+	stops := func(pid int) (stopper, error) {
+		return StartStops(procfs.Live(), func() []int { return procfs.Live().Tree(pid) }, 200)
+	}
+	t.Run("itself", func(t *testing.T) { burns(t, kernel, binary) })
+	t.Run("a child that comes later", func(t *testing.T) { burns(t, kernel, binary, "child") })
+	t.Run("itself, by stops", func(t *testing.T) { burns(t, stops, binary) })
+	t.Run("a child that comes later, by stops", func(t *testing.T) { burns(t, stops, binary, "child") })
 }
 
-func burns(t *testing.T, binary string, args ...string) {
-	cmd := exec.Command(binary, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+type stopper interface {
+	Stop(allocator func(pid int) []Range) Share
+}
+
+func burns(t *testing.T, begin func(pid int) (stopper, error), binary string, args ...string) {
+	p, err := run.Start(run.Spec{Path: binary, Args: args, Log: filepath.Join(t.TempDir(), "log")})
+	if err != nil {
 		t.Fatal(err)
 	}
-	pid := cmd.Process.Pid
-	defer func() {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
-		_ = cmd.Wait() // it was killed
-	}()
-	s, err := Start(procfs.Live(), []int{pid}, 999)
+	pid := p.PID()
+	defer p.Stop(0)
+	s, err := begin(pid)
 	if errors.Is(err, ErrNotAllowed) {
 		t.Skip(err)
 	}
@@ -119,7 +125,36 @@ func burns(t *testing.T, binary string, args ...string) {
 	}
 	code, err := CodeOf(procfs.Live(), pid, libc(t))
 	share := s.Stop(func(int) []Range { return code })
-	if err != nil || share.Samples < 50 || share.Allocator < 0.5 {
+	if err != nil || share.Samples < 20 || share.Allocator < 0.5 || share.Allocator > 1 {
 		t.Errorf("%+v, %v", share, err)
+	}
+	select {
+	case <-p.Done():
+		t.Error("the program was taken for ended, or is")
+	default:
+	}
+}
+
+func TestWhereAThreadIsKnownAnswers(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"-1 0x7ffc9c8d1b40 0x55d0c0a01149\n":                             0x55d0c0a01149,
+		"202 0x7f0 0x80 0x0 0x0 0x0 0x0 0x7f64f0ff8d90 0x7f6510a8d117\n": 0, // in a system call
+		"running\n": 0,
+		"":          0,
+	} {
+		if got := position(text); got != want {
+			t.Errorf("%q is at %#x, want %#x", text, got, want)
+		}
+	}
+}
+
+func TestSharesOfUserTimeAreScaledToAll(t *testing.T) {
+	// Half of the moments outside system calls, and three quarters of the time is the user's.
+	got := scaled(Share{Samples: 40, Allocator: 0.5}, 1.5, 2)
+	if got.Samples != 40 || got.Allocator != 0.375 || got.Kernel != 0.25 {
+		t.Errorf("%+v", got)
+	}
+	if got := scaled(Share{Samples: 40, Allocator: 0.5}, 0, 0); got != (Share{}) {
+		t.Errorf("without any time: %+v", got)
 	}
 }

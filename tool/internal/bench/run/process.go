@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Spec is a program to start.
@@ -50,10 +52,26 @@ func Start(spec Spec) (*Process, error) {
 	}
 	p := &Process{cmd: cmd, log: spec.Log, done: make(chan struct{})}
 	go func() {
+		ended(cmd.Process.Pid)
 		p.err = cmd.Wait()
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// ended returns when a child has ended. Unlike waiting for it, this sees nothing of stops, such as package cpushare
+// makes. Where the kernel cannot tell, waiting does.
+func ended(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }
 
 // Rusage is what the ended process and its children that it waited for took, threads that ended

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 
 	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/cpushare"
@@ -19,16 +20,50 @@ const samplesPerSecond = 499
 // fewestSamples is below what a share says nothing.
 const fewestSamples = 20
 
+// stopsPerSecond where the kernel gives no samples: little enough that the server hardly feels it.
+const stopsPerSecond = 100
+
+// What is said of shares that are not the kernel's samples.
+const (
+	noteStops = "the kernel gives this user no samples, so that the CPU share of the allocator was taken by stopping the server's running threads " +
+		"for a moment up to 100 times a second; page faults in the allocator count as its own there"
+	noteNoShare = "the CPU share of the allocator is empty, as the kernel gives this user neither samples nor the right to stop the server's threads; " +
+		"run as root, or set kernel.perf_event_paranoid to 2"
+)
+
+// A sampler is one of package cpushare's.
+type sampler interface {
+	Stop(allocator func(pid int) []cpushare.Range) cpushare.Share
+}
+
+// startSampler starts the kernel's, else one that stops the server; nil where the server is gone, or neither is allowed.
+func (v *Visit) startSampler() sampler {
+	s, err := cpushare.Start(v.proc, v.Server.pids(), samplesPerSecond)
+	if err == nil {
+		return s
+	}
+	if !errors.Is(err, cpushare.ErrNotAllowed) {
+		return nil
+	}
+	stops, err := cpushare.StartStops(v.proc, v.Server.pids, stopsPerSecond)
+	if err != nil {
+		v.sample.Note(noteNoShare)
+		return nil
+	}
+	v.sample.Note(noteStops)
+	return stops
+}
+
 // ShareOf samples the server while work runs, and records the allocator's share of its CPU time; of a Tree that of
-// all its processes. Where the kernel gives no samples, or too few, the row stays empty.
+// all its processes. Where there are no samples, or too few, the row stays empty.
 func (v *Visit) ShareOf(work func() error) error {
 	code := &codes{visit: v, known: map[int][]cpushare.Range{}}
 	code.learn()
-	sampler, err := cpushare.Start(v.proc, v.Server.pids(), samplesPerSecond)
-	if err != nil { // not allowed, or the server is gone: then the work says why
+	sampler := v.startSampler()
+	if sampler == nil { // the server is gone, perhaps: then the work says why
 		return work()
 	}
-	err = work()
+	err := work()
 	code.learn()
 	share := sampler.Stop(code.of)
 	if err == nil && len(code.known) > 0 && share.Samples >= fewestSamples {

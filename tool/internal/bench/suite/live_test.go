@@ -17,8 +17,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
+	"golang.org/x/sys/unix"
+
+	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/archive"
+	"granary/tool/internal/bench/scenario"
 	"granary/tool/internal/bench/services"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/procfs"
@@ -32,10 +37,39 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) == "" {
 		os.Exit(m.Run())
 	}
+	if os.Getenv(noSamples) != "" {
+		if err := refuse(unix.SYS_PERF_EVENT_OPEN); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	code := cli.Main(ctx, cli.Live("test"), []cli.Command{Command}, append([]string{"bench", "all"}, strings.Fields(os.Getenv(asCommand))...))
 	os.Exit(code)
+}
+
+// noSamples in the environment makes the kernel refuse samples, as it does in most containers.
+const noSamples = "GRANARY_TEST_NO_SAMPLES"
+
+// refuse makes a system call fail with EPERM in this process and its children.
+func refuse(number uint32) error {
+	const errno = 0x00050000 | uint32(unix.EPERM) // SECCOMP_RET_ERRNO
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
+		{Code: unix.BPF_RET | unix.BPF_K, K: errno},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000}, // SECCOMP_RET_ALLOW
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, failed := unix.Syscall(unix.SYS_SECCOMP, 1, 1, uintptr(unsafe.Pointer(&program))) // a filter, for all threads
+	if failed != 0 {
+		return failed
+	}
+	return nil
 }
 
 // servers are small runs of every kind of server: of one process and of several, on the loopback and on sockets.
@@ -181,6 +215,27 @@ func (l *live) left() []string {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return out
+}
+
+func TestWhereTheKernelGivesNoSamplesTheServersAreStopped(t *testing.T) {
+	t.Setenv(noSamples, "1")
+	const text = `
+[[scenario]]
+name = "kv"
+args = ["--requests", "100000", "--values", "100", "--settle", "50ms"]
+`
+	l := start(t, text, "--rounds", "1")
+	l.end()
+	r, err := archive.Read(filepath.Join(l.dir, "kv"))
+	if err != nil || l.cmd.ProcessState.ExitCode() != 0 {
+		t.Fatalf("%v\n%s", err, l.out.String())
+	}
+	if share, ok := r.Values("glibc", bench.Key{Phase: "set 100 B", Metric: scenario.MetricShare})[0]; !ok || share <= 0 || share > 60 {
+		t.Errorf("the allocator's share is %v %%, %v", share, ok)
+	}
+	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "taken by stopping") }) {
+		t.Errorf("notes %q", r.Notes)
+	}
 }
 
 func (l *live) names() []string { return slices.Sorted(maps.Values(l.seen)) }
