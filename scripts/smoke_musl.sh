@@ -23,3 +23,22 @@ echo "musl: linked: ok"
 "${compile[@]}" -o "$work/static" -static "$lib/granary.o"
 "$work/static"
 echo "musl: static: ok"
+# The table of frames is not in such a program, and is made.
+cat >"$work/stacks.c" <<'C'
+#include <stdlib.h>
+#include "granary/profile.h"
+__attribute__((noinline)) static void *inner(void) { return malloc(5000); }
+__attribute__((noinline)) static void *outer(void) {
+  void *p = inner();
+  __asm__ volatile("" : "+r"(p));
+  return p;
+}
+int main(void) {
+  struct granary_profile_stack s = {0};
+  if (granary_profile_start(1, 1) != 0 || outer() == NULL) return 2;
+  return granary_profile_stack_at(0, &s, sizeof s) == 0 && s.depth >= 4 ? 0 : 1;
+}
+C
+musl-gcc -O2 -fno-builtin -fno-optimize-sibling-calls -Icore/include "$work/stacks.c" -static "$lib/granary.o" -o "$work/stacks"
+"$work/stacks"
+echo "musl: stacks of a static program: ok"

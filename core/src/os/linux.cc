@@ -262,6 +262,10 @@ long Linux::ReadFile(int file, char* to, size_t size) noexcept {
   return Call(SYS_read, file, Bits(to), static_cast<long>(size));
 }
 
+long Linux::ReadFileAt(int file, void* to, size_t size, uint64_t at) noexcept {
+  return Call(SYS_pread64, file, Bits(to), static_cast<long>(size), static_cast<long>(at));
+}
+
 int Linux::CreateFile(const char* path) noexcept {
   constexpr long kOwnerOnly = 0600;
   return static_cast<int>(

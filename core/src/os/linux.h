@@ -40,6 +40,8 @@ struct Linux {
   static long ReadAndClose(int file, char* to, size_t size) noexcept;
   // The next bytes; 0 at the end.
   static long ReadFile(int file, char* to, size_t size) noexcept;
+  // Bytes from a place in the file on.
+  static long ReadFileAt(int file, void* to, size_t size, uint64_t at) noexcept;
   // A descriptor of an empty file, readable for its owner; negative if there cannot be one.
   static int CreateFile(const char* path) noexcept;
   // False if not all of it could be written.

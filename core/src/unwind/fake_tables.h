@@ -58,7 +58,8 @@ class FakeTables {
   }
 
   void PutCommon(std::vector<uint8_t>& out) const {
-    std::vector<uint8_t> part(4);
+    std::vector<uint8_t> part;
+    Put(part, uint32_t{0});
     part.push_back(1);
     part.insert(part.end(), letters_, letters_ + std::strlen(letters_) + 1);
     part.push_back(1);     // unit of code

@@ -5,18 +5,16 @@ namespace {
 
 constexpr uint8_t kOmitted = 0xff;
 
-// A row of the header's table, both relative to the header.
-struct Row {
-  int32_t code;
-  int32_t entry;
-};
-
 struct Index {
   uintptr_t rows = 0;
   uint64_t count = 0;
 };
 
 bool ReadIndex(TableMemory& memory, const Tables& tables, Index* index) {
+  if (tables.rows != 0) {
+    *index = {tables.rows, tables.count};
+    return true;
+  }
   // What every linker here writes: signed 4 bytes relative to the header, sorted.
   constexpr uint8_t kVersion = 1, kTableEncoding = 0x3b;
   Cursor header(memory, tables.header, tables.end);
@@ -31,19 +29,22 @@ bool ReadIndex(TableMemory& memory, const Tables& tables, Index* index) {
   index->count = header.Address(count_encoding);
   index->rows = header.at();
   return !header.failed() && index->count > 0 &&
-         index->count <= (tables.end - index->rows) / sizeof(Row);
+         index->count <= (tables.end - index->rows) / sizeof(FrameRow);
 }
 
 // The last row whose code begins at or before `pc`.
-bool FindRow(TableMemory& memory, const Tables& tables, uintptr_t pc, Row* row) {
+bool FindRow(TableMemory& memory, const Tables& tables, uintptr_t pc, FrameRow* row) {
   Index index;
   if (!ReadIndex(memory, tables, &index)) return false;
+  // Made ones lie elsewhere.
+  TableMemory made(tables.rows, tables.rows + tables.count * sizeof(FrameRow));
+  TableMemory& rows = tables.rows != 0 ? made : memory;
   const auto wanted = static_cast<int64_t>(pc - tables.header);
   uint64_t low = 0, high = index.count;  // rows before `low` begin at or before `pc`
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
-    Row seen;
-    if (!memory.Get(index.rows + middle * sizeof(Row), &seen)) return false;
+    FrameRow seen;
+    if (!rows.Get(index.rows + middle * sizeof(FrameRow), &seen)) return false;
     if (seen.code <= wanted) {
       *row = seen;
       low = middle + 1;
@@ -126,11 +127,16 @@ bool ReadCommon(TableMemory& memory, const Tables& tables, uintptr_t at, FrameEn
 
 }  // namespace
 
-bool FindEntry(TableMemory& memory, const Tables& tables, uintptr_t pc,
+uintptr_t NextEntry(TableMemory& memory, uintptr_t at, uintptr_t limit) noexcept {
+  uint32_t length = 0;
+  if (!memory.Get(at, &length)) return 0;
+  if (length == 0) return at + sizeof length;
+  Cursor body(memory, 0, 0);
+  return ReadLength(memory, at, limit, &body) ? body.at() + body.left() : 0;
+}
+
+bool ReadEntry(TableMemory& memory, const Tables& tables, uintptr_t at,
                FrameEntry* entry) noexcept {
-  Row row;
-  if (!FindRow(memory, tables, pc, &row)) return false;
-  const uintptr_t at = tables.header + static_cast<uintptr_t>(intptr_t{row.entry});
   Cursor body(memory, 0, 0);
   if (!ReadLength(memory, at, tables.end, &body)) return false;
   entry->program_end = body.at() + body.left();
@@ -143,7 +149,15 @@ bool FindEntry(TableMemory& memory, const Tables& tables, uintptr_t pc,
   entry->end = entry->begin + bytes;
   if (entry->augmented) body.Skip(body.Unsigned());
   entry->program = body.at();
-  return !body.failed() && pc >= entry->begin && pc < entry->end;
+  return !body.failed();
+}
+
+bool FindEntry(TableMemory& memory, const Tables& tables, uintptr_t pc,
+               FrameEntry* entry) noexcept {
+  FrameRow row;
+  if (!FindRow(memory, tables, pc, &row)) return false;
+  const uintptr_t at = tables.header + static_cast<uintptr_t>(intptr_t{row.entry});
+  return ReadEntry(memory, tables, at, entry) && pc >= entry->begin && pc < entry->end;
 }
 
 }  // namespace granary::unwind

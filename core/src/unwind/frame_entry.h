@@ -21,6 +21,18 @@ struct FrameEntry {
   uintptr_t program = 0, program_end = 0;
 };
 
+// A row of the table of a module, both relative to its header.
+struct FrameRow {
+  int32_t code;
+  int32_t entry;
+};
+
+// Where the entry or common part at `at` ends, or 0 if it does not end before `limit`.
+uintptr_t NextEntry(TableMemory& memory, uintptr_t at, uintptr_t limit) noexcept;
+
+// False for a common part, and for what is none of both.
+bool ReadEntry(TableMemory& memory, const Tables& tables, uintptr_t at, FrameEntry* entry) noexcept;
+
 // False if no entry describes `pc`.
 bool FindEntry(TableMemory& memory, const Tables& tables, uintptr_t pc, FrameEntry* entry) noexcept;
 

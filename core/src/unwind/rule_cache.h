@@ -32,8 +32,9 @@ class RuleCache {
 
   // In place of the other of the two whose turn it is.
   void Insert(uint64_t key, const Rule& rule) noexcept {
-    Bucket& bucket = bucket_[BucketOf(key)];
-    Entry& entry = bucket.entry[turn_.fetch_add(1, std::memory_order_relaxed) % kWays];
+    const uint32_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
+    GrowAfter(turn);
+    Entry& entry = bucket_[BucketOf(key)].entry[turn % kWays];
     const Words words = std::bit_cast<Words>(rule);
     uint64_t check = key;
     for (size_t i = 0; i < kWords; ++i) {
@@ -46,7 +47,7 @@ class RuleCache {
  private:
   static constexpr size_t kWords = sizeof(Rule) / sizeof(uint64_t);
   static constexpr size_t kWays = 2;
-  static constexpr size_t kBuckets = 2048;
+  static constexpr size_t kBuckets = 2048, kFirstBuckets = 128;
 
   struct Words {
     uint64_t word[kWords];
@@ -59,11 +60,21 @@ class RuleCache {
     Entry entry[kWays];
   };
 
-  static size_t BucketOf(uint64_t key) noexcept {
-    return key * 0x9e3779b97f4a7c15u >> (64 - std::countr_zero(kBuckets));
+  size_t BucketOf(uint64_t key) const noexcept {
+    const size_t used = kFirstBuckets << doubled_.load(std::memory_order_relaxed);
+    return (key * 0x9e3779b97f4a7c15u >> 32) & (used - 1);
+  }
+
+  // Few rules stay on few pages. What a step no longer finds in its bucket is derived again.
+  void GrowAfter(uint32_t inserted) noexcept {
+    uint32_t doubled = doubled_.load(std::memory_order_relaxed);
+    const size_t used = kFirstBuckets << doubled;
+    if (used == kBuckets || inserted < used * kWays) return;
+    doubled_.compare_exchange_strong(doubled, doubled + 1, std::memory_order_relaxed);
   }
 
   std::atomic<uint32_t> turn_{0};
+  std::atomic<uint32_t> doubled_{0};  // how often the number of buckets in use was
   Bucket bucket_[kBuckets];
 };
 

@@ -27,6 +27,23 @@ TEST(RuleCache, FindsWhatWasInserted) {
   EXPECT_FALSE(cache->Find(18, &rule));
 }
 
+TEST(RuleCache, GrowsUntilItHoldsThousands) {
+  constexpr uint64_t kRules = 2000;
+  const auto cache = std::make_unique<RuleCache>();
+  Rule rule;
+  size_t missed = 0;
+  for (int round = 0; round < 8; ++round) {
+    missed = 0;
+    for (uint64_t key = 1; key <= kRules; ++key) {
+      if (cache->Find(key, &rule)) continue;
+      ++missed;
+      cache->Insert(key, RuleOf(key));
+    }
+  }
+  // Of random keys some three would fall into a bucket of two.
+  EXPECT_LT(missed, kRules / 4);
+}
+
 TEST(RuleCache, NeverFindsHalfOfTwoRules) {
   const auto cache = std::make_unique<RuleCache>();
   std::vector<std::thread> threads;
