@@ -316,7 +316,7 @@ size_t Heap::Trim() noexcept {
   for (int look = 0; look < 2; ++look) {  // pages go at the second look
     for (SizeClass c = 1; c < kNumSmall; ++c) central_.ReleasePages(c, central_.SlabsToInspect(c));
   }
-  pages_.Release(~size_t{0} / 2);
+  pages_.ReleaseAll();
   if (!options.retain) pages_.UnmapFree();
   pages_.ReleaseMap();
   metadata_.ReleaseFree(0);

@@ -235,7 +235,7 @@ void Upkeep::RunWindow() noexcept {
     heap.central().ReleasePages(c, heap.central().SlabsToInspect(c), PatienceNow());
   }
   heap.pages().EndWindow();
-  if (limits_.pressed()) heap.pages().Release(~size_t{0} / 2);
+  if (limits_.pressed()) heap.pages().ReleaseAll();
   while (heap.pages().PayDebt(16 * kMiB) > 0) {
   }
   if (!options.retain) heap.pages().UnmapFree();

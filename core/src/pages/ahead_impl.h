@@ -10,6 +10,8 @@ namespace granary {
 template <Os System>
 void PageHeap<System>::NoteTaken(Tracker* t, bool for_spans) noexcept {
   t->prepared = false;
+  t->filled = false;
+  if (for_spans) NoteFilled(t);
   if (for_spans && t->huge_allowed) fresh_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -87,6 +87,12 @@ class PageProgram {
       if (rare < 2) Unmap();
       if (rare == 2) heap_.ReleaseMap();
       if (rare == 3) pages_.metadata.ReleaseFree();
+      using Huge = PageHeap<FakeOs>::Huge;
+      if (rare == 4) heap_.SetHuge(input.Below(2) == 0 ? Huge::kAlways : Huge::kLargeHeaps);
+      if (rare == 5) {
+        heap_.ReleaseAll();
+        GRANARY_CHECK(heap_.dirty_bytes() == 0);
+      }
       return heap_.EndWindow();
     }
     const size_t bytes = input.Below(64) * kGranule;

@@ -102,6 +102,8 @@ class PageHeap {
   size_t PayDebt(size_t bytes) noexcept;
   // Gives back up to `bytes` of dirty memory, owed or not.
   size_t Release(size_t bytes) noexcept;
+  // All of it.
+  size_t ReleaseAll() noexcept;
 
   // Which memory may be backed with huge pages, of what is reserved from now on.
   enum class Huge : uint8_t { kLargeHeaps, kAlways, kNever };
@@ -183,6 +185,9 @@ class PageHeap {
            ~most_less_.load(std::memory_order_relaxed);
   }
   void NoteTaken(Tracker* t, bool for_spans) noexcept;
+  void NoteFilled(Tracker* t) noexcept;
+  void CountFilled(Tracker* t) noexcept;
+  void CountAllFilled() noexcept;
   Tracker* TakeUntouched() noexcept;
   // Called with the lock when memory is refused: whether some free memory is only out for a moment,
   // on its way through the system; if so, lets it come back. Then it is worth another try.
@@ -251,6 +256,9 @@ class PageHeap {
   std::atomic<size_t> most_less_{0};
   size_t busy_ = 0;  // trackers that are free but for a system call under way
   size_t moved_trackers_ = 0;
+  static constexpr size_t kMostFilled = 16;
+  Tracker* filled_[kMostFilled] = {};  // trackers that were taken untouched in this window
+  uint32_t filled_at_ = 0;
   std::atomic<size_t> huge_refused_{0};  // the complement of SetHugeBelow: zero is no limit
   SpanLists spans_[2];  // without and with huge pages; last, as few of their pages are touched
 };
@@ -258,6 +266,7 @@ class PageHeap {
 }  // namespace granary
 
 #include "pages/ahead_impl.h"
+#include "pages/filled_impl.h"
 #include "pages/large_impl.h"
 #include "pages/pages_impl.h"
 #include "pages/release_impl.h"

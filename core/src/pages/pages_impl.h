@@ -57,6 +57,7 @@ void PageHeap<System>::FreeSpan(void* p, size_t granules, uint64_t dirty) noexce
   }
   Unaccount(granules, held);
   if (t->used_count == 0) {
+    CountFilled(t);
     BecomeFree(t, 1);
   } else {
     SpansLike(t).Insert(t);

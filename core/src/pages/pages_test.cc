@@ -149,6 +149,36 @@ TEST(PageHeap, OnlyWhatLayIdleThroughAWindowIsOwed) {
   EXPECT_EQ(pages.heap.owed_bytes(), 0u);
 }
 
+// The first span of a tracker may bring in a huge page: what nobody takes of it is in memory, too.
+TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
+  FakePages pages;
+  pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
+  void* const keep = pages.heap.AllocateSpan(4).p;
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "it reads as zero";
+  pages.heap.EndWindow();
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes - 4 * kGranule);
+  EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "the heap may still want it";
+  pages.heap.EndWindow();
+  EXPECT_EQ(pages.heap.owed_bytes(), kTrackerBytes - 4 * kGranule);
+  EXPECT_EQ(pages.heap.PayDebt(kTrackerBytes), kTrackerBytes - 4 * kGranule);
+  pages.heap.EndWindow();
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "only once";
+  pages.heap.Verify();
+  // A tracker that nothing is left in, and whose only slab gave its pages back before.
+  void* const gone = pages.heap.AllocateSpan(Tracker::kGranules - 3).p;
+  pages.heap.FreeSpan(gone, Tracker::kGranules - 3, 0);
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes);
+  // More of them in a window than are remembered.
+  std::vector<void*> spans;
+  for (int i = 0; i < 40; ++i)
+    spans.push_back(pages.heap.AllocateSpan(Tracker::kGranules / 2 + 1).p);
+  EXPECT_EQ(pages.heap.ReleaseAll(), 39 * (Tracker::kGranules / 2 - 1) * kGranule)
+      << "one lies beside the first span, where nothing is left";
+  for (void* p : spans) pages.heap.FreeSpan(p, Tracker::kGranules / 2 + 1, 0);
+  pages.heap.FreeSpan(keep, 4, 0);
+  pages.heap.Verify();
+}
+
 TEST(PageHeap, BlocksGrowIntoFreeNeighboursOnly) {
   FakePages pages;
   auto* const a = static_cast<char*>(pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB).p);

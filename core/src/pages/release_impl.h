@@ -9,6 +9,7 @@ namespace granary {
 template <Os System>
 void PageHeap<System>::EndWindow() noexcept {
   Locked hold(mutex_);
+  CountAllFilled();
   owed_.store(low_.EndWindow(dirty_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
 }
 
@@ -31,6 +32,15 @@ size_t PageHeap<System>::Release(size_t bytes) noexcept {
     done += step;
   }
   return done;
+}
+
+template <Os System>
+size_t PageHeap<System>::ReleaseAll() noexcept {
+  {
+    Locked hold(mutex_);
+    CountAllFilled();
+  }
+  return Release(~size_t{0} / 2);
 }
 
 template <Os System>

@@ -34,6 +34,7 @@ struct Tracker {
   bool prepared = false;      // faulted in ahead of need, and not used yet
   bool moved_in = false;      // its pages came from elsewhere once
   bool huge_allowed = false;  // the kernel may back it with one page on touch
+  bool filled = false;        // and may have done so, for what is in use of it (filled_impl.h)
   uint32_t trackers = 0;      // of the run (kFree, its first and last) or block (kLargeHead)
   size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
   size_t requested = 0;       // likewise, not rounded where that is known

@@ -47,7 +47,7 @@ var reasons = map[string]reason{
 	"dirty": {say("memory that was freed a moment ago is kept in case the program wants it again"),
 		say("wait dirty_decay_ms, or `granary ctl PID purge`; a shorter `granary ctl PID set dirty_decay_ms:MILLISECONDS` keeps less")},
 	"huge": {say("huge pages hold more than the program uses"),
-		say("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`, and a low khugepaged/max_ptes_none; `granary doctor` looks at both")},
+		say("wait: what stays unused goes back like other free memory, and `granary ctl PID purge` gives it back now; started with GRANARY_CONF=huge_pages:2 it does without huge pages")},
 	"metadata": {say("descriptions of slabs and pages, in proportion to the largest heap so far"), say("nothing: it is reused, not given back")},
 	"own": {func(y why) string {
 		n, _ := y.figure("arenas")

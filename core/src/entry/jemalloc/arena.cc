@@ -349,7 +349,7 @@ void Arena::Purge(bool all) noexcept {
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     central_.ReleasePages(c, central_.SlabsToInspect(c), Central<Hooked>::Patience::kNone);
   }
-  pages_.Release(~size_t{0} / 2);
+  pages_.ReleaseAll();
   Report();
 }
 
