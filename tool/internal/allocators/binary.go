@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	heap "granary/tool/internal/inspect"
 )
 
 // readLimit bounds what is searched for strings in one program.
@@ -52,6 +54,9 @@ func inspect(path, name string) (binary, error) {
 		return binary{}, err
 	}
 	b := facts(file, name)
+	if b.kind == Ours {
+		b.version = ownVersion(file, name)
+	}
 	binaries.Store(key, b)
 	return b, nil
 }
@@ -80,6 +85,16 @@ func facts(f *elf.File, name string) binary {
 		b.kind, b.version = kind.name, versionIn(f, kind, name)
 	}
 	return b
+}
+
+// ownVersion is what a library of ours, or a program that holds one, says in the structure that its
+// statistics are read by; one that this command cannot read says nothing.
+func ownVersion(f *elf.File, name string) string {
+	library, err := heap.ReadLibrary(f, name)
+	if err != nil {
+		return ""
+	}
+	return library.Version
 }
 
 // defined are the symbols the file defines; local ones of a program as well, as what is linked

@@ -17,7 +17,7 @@ type species struct {
 }
 
 var allSpecies = []species{
-	{Ours, regexp.MustCompile(`^libgranary\b.*\.so`), []string{"granary_version"}, "GRANARY_CONF", regexp.MustCompile(`\bgranary (\d+\.\d+\.\d+)\b`)},
+	{Ours, regexp.MustCompile(`^libgranary\b.*\.so`), []string{"granary_version"}, "GRANARY_CONF", nil},
 	{"jemalloc", regexp.MustCompile(`^(lib)?jemalloc.*\.so`), []string{"mallctlbymib"}, "<jemalloc>: ", regexp.MustCompile(`\b(\d+\.\d+\.\d+)-\d+-g[0-9a-f]{40}\b`)},
 	{"tcmalloc", regexp.MustCompile(`^(lib)?tcmalloc.*\.so`), []string{"tc_malloc_size", "MallocExtension_Internal_GetStatsInPbtxt", "TCMallocInternalMalloc"}, "tcmalloc: large alloc ", regexp.MustCompile(`gperftools (\d+\.\d+(?:\.\d+)?)`)},
 	{"mimalloc", regexp.MustCompile(`^(lib)?mimalloc.*\.so`), []string{"mi_malloc"}, "mimalloc: ", nil},

@@ -22,6 +22,11 @@ func OpenLibrary(path string) (*Library, error) {
 		return nil, failure(ErrNotGranary, "%s cannot be read as a library: %v", path, err)
 	}
 	defer file.Close()
+	return ReadLibrary(file, path)
+}
+
+// ReadLibrary is OpenLibrary for a file that is open already; errors call it path.
+func ReadLibrary(file *elf.File, path string) (*Library, error) {
 	m, start := fileMemory{file}, uint64(0)
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_LOAD && p.Off == 0 {

@@ -102,8 +102,8 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	}
 	sum := footprint.Sum(regions)
 	p.Heap = sum[footprint.Heap] + sum[footprint.Anonymous]
-	if held, ok := heldBy(running, pid); ok {
-		p.Heap = held
+	if s := ownFigures(running, pid); s != nil {
+		p.Heap, p.Allocator.Version = Held(s), s.Version
 	}
 	if status, err := proc.Status(pid); err == nil {
 		if uid := strings.Fields(status["Uid"]); len(uid) > 0 {
@@ -113,21 +113,21 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	return p, nil
 }
 
-// heldBy asks a Granary process itself; one that has not allocated yet cannot tell.
-func heldBy(running allocators.Running, pid int) (uint64, bool) {
+// ownFigures are a Granary process's own; nil of one that has not allocated yet, which cannot tell.
+func ownFigures(running allocators.Running, pid int) *inspect.Snapshot {
 	if running.Name != allocators.Ours {
-		return 0, false
+		return nil
 	}
 	target, err := inspect.Open(pid)
 	if err != nil {
-		return 0, false
+		return nil
 	}
 	defer target.Close()
 	s, err := target.Snapshot()
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	return Held(s), true
+	return s
 }
 
 // Held is what Granary holds in memory for the program and for itself, by its own account: spans in

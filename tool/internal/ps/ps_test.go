@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
+	"granary/tool/internal/inspect"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
 )
@@ -176,5 +178,51 @@ func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
 	}
 	if err != nil || p.Allocator.Name != allocators.Ours || p.RSS < 128<<20 || p.Heap < 64<<20 || p.Heap > 100<<20 {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// The name of the library's file tells its interface's version only.
+func TestTheVersionIsTheLibrarysOwn(t *testing.T) {
+	bytes, err := os.ReadFile(built.Library(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := filepath.Join(t.TempDir(), "libgranary.so.1")
+	if err := os.WriteFile(named, bytes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want, err := inspect.OpenLibrary(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	cmd := exec.Command(interpreter, "-c", "print(1, flush=True); import time; time.sleep(60)")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+named)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	if n, err := out.Read(make([]byte, 8)); n == 0 || err != nil {
+		t.Fatalf("python ended: %v", err)
+	}
+	for _, state := range []string{"in place", "gone"} {
+		p, err := One(procfs.Live(), cmd.Process.Pid)
+		if err != nil || p.Allocator.Name != allocators.Ours || p.Allocator.Version != want.Version {
+			t.Errorf("its file %s: %+v (%v), want version %s", state, p.Allocator, err, want.Version)
+		}
+		if running, err := allocators.Of(procfs.Live(), cmd.Process.Pid); state == "in place" && running.Version != want.Version {
+			t.Errorf("its file says %q (%v), want %s", running.Version, err, want.Version)
+		}
+		_ = os.Remove(named) // the second time it is not there
 	}
 }
