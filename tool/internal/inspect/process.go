@@ -114,12 +114,12 @@ func gone(pid int) error {
 func noRights(pid int) error {
 	if info, err := os.Stat(procfs.Live().Path(pid, "")); err == nil {
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-			return failure(ErrNoRights, "process %d belongs to user %d, or is protected as a setuid program is: run the command as root, or with the capability CAP_SYS_PTRACE, or start the program with GRANARY_CONF=stats_file:true", pid, stat.Uid)
+			return failure(ErrNoRights, "process %d belongs to user %d, or is protected as a setuid program is: run the command as root, or with the capability CAP_SYS_PTRACE; or, for its figures alone, start the program with GRANARY_CONF=stats_file:true", pid, stat.Uid)
 		}
 	}
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope") // absent without Yama
 	if text := strings.TrimSpace(string(scope)); text != "" && text != "0" {
-		return failure(ErrNoRights, "process %d may not be read because kernel.yama.ptrace_scope is %s: run the command as root, or with the capability CAP_SYS_PTRACE, or start the program with GRANARY_CONF=stats_file:true", pid, text)
+		return failure(ErrNoRights, "process %d may not be read because kernel.yama.ptrace_scope is %s: run the command as root, or with the capability CAP_SYS_PTRACE; or, for its figures alone, start the program with GRANARY_CONF=stats_file:true", pid, text)
 	}
 	return failure(ErrNoRights, "process %d is protected from being read: run the command as root, or with the capability CAP_SYS_PTRACE", pid)
 }

@@ -28,7 +28,7 @@ func openPublished(fs procfs.FS, pid int) (*Target, error) {
 	if !ok {
 		return nil, noRights(pid)
 	}
-	p := &published{pid: pid, path: fmt.Sprintf("/dev/shm/granary.%d", pid), owner: stat.Uid}
+	p := &published{pid: pid, path: fmt.Sprintf("/dev/shm/granary.%d", fs.NumberInside(pid)), owner: stat.Uid}
 	if err := p.refresh(); err != nil {
 		return nil, err
 	}

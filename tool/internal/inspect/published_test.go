@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,5 +103,37 @@ func TestAFileOfAnotherUserIsRefused(t *testing.T) {
 	}
 	if _, err := openPublished(procfs.Live(), h.pid()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a file of another user: %v", err)
+	}
+}
+
+// A process in another PID namespace has two numbers: ours finds it, its own names what it publishes.
+func TestAProcessOfAnotherPIDNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a PID namespace")
+	}
+	cmd := exec.Command(holder(t), "helper")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF=stats_file:true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	h := start(t, cmd)
+	t.Cleanup(func() { os.Remove(publishedPath(1)) })
+	target := mustOpen(t, h.pid())
+	if live, _ := mustSnapshot(t, target).Value("live"); live < 10<<20 {
+		t.Errorf("live is %d: the holder holds more", live)
+	}
+	if _, err := target.HeapMap(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := target.Request(ctx, Purge()); err != nil {
+		t.Error(err)
+	}
+	published, err := openPublished(procfs.Live(), h.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer published.Close()
+	if s := mustSnapshot(t, published); len(s.Metrics) == 0 {
+		t.Error("nothing is published")
 	}
 }

@@ -71,6 +71,24 @@ func (fs FS) Status(pid int) (map[string]string, error) {
 	return out, nil
 }
 
+// NumberInside is what the process calls itself: pid, or its number in the innermost PID namespace
+// that it belongs to. Files that it names after itself bear that number.
+func (fs FS) NumberInside(pid int) int {
+	status, err := fs.Status(pid)
+	if err != nil {
+		return pid
+	}
+	numbers := strings.Fields(status["NSpid"])
+	if len(numbers) == 0 {
+		return pid
+	}
+	inside, err := strconv.Atoi(numbers[len(numbers)-1])
+	if err != nil {
+		return pid
+	}
+	return inside
+}
+
 // Gone is true for an error that means that the process has ended.
 func Gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)

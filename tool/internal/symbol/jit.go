@@ -61,13 +61,8 @@ func (f *Finder) OfProcess(proc procfs.FS, pid int) {
 		}
 		return openFile(filepath.Join(proc.Path(pid, "root"), m.File))
 	}
-	inside := strconv.Itoa(pid)
-	if status, err := proc.Status(pid); err == nil {
-		if ids := strings.Fields(status["NSpid"]); len(ids) > 0 {
-			inside = ids[len(ids)-1] // its number where it writes
-		}
-	}
-	f.Jitted = readJITMap(filepath.Join(proc.Path(pid, "root"), "tmp", "perf-"+inside+".map"))
+	inside := proc.NumberInside(pid) // where it writes
+	f.Jitted = readJITMap(filepath.Join(proc.Path(pid, "root"), "tmp", "perf-"+strconv.Itoa(inside)+".map"))
 }
 
 const maxJITMap = 1 << 28
