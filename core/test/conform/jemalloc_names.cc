@@ -389,25 +389,6 @@ void CheckLargeExtents() {
   CHECK(Get<size_t>(name) == 0);
 }
 
-void CheckUtilization() {
-  struct {
-    size_t free, regions, size;
-  } out[3];
-  void* const small = mallocx(100, MALLOCX_TCACHE_NONE);
-  void* const large = malloc(3 << 20);
-  void* in[3] = {small, large, reinterpret_cast<void*>(0x1000)};
-  size_t size = sizeof out;
-  CHECK(mallctl("experimental.utilization.batch_query", out, &size, in, sizeof in) == 0);
-  CHECK(out[0].free < out[0].regions && out[0].size >= out[0].regions * 112);
-  CHECK(out[1].free == 0 && out[1].regions == 1 && out[1].size == 3 << 20);
-  CHECK(out[2].free == 0 && out[2].regions == 0 && out[2].size == 0);
-  size = sizeof out - 8;
-  CHECK(mallctl("experimental.utilization.batch_query", out, &size, in, sizeof in) == EINVAL);
-  CHECK(mallctl("experimental.utilization.batch_query", out, &size, in, 0) == EINVAL);
-  dallocx(small, MALLOCX_TCACHE_NONE);
-  free(large);
-}
-
 }  // namespace
 
 int main() {
@@ -422,6 +403,5 @@ int main() {
   CheckThreads();
   CheckInvariants();
   CheckLargeExtents();
-  CheckUtilization();
   return 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Redis from Debian's source, built for jemalloc and for TCMalloc on Granary, and for libc with Granary
 # preloaded, passes its own tests. Limits of latency are left out: they hold for an idle machine only.
-# SUITE names other units.
+# SUITE names other units, FLAVOURS some of jemalloc, tcmalloc and libc.
 set -eu
 GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
 programs=$(dirname "$0")/../programs
@@ -41,20 +41,27 @@ build() {
   build_server "$work/$name" 'redis-server redis-cli redis-benchmark' "$@"
 }
 
-build jemalloc USE_JEMALLOC=yes MALLOC=jemalloc
-run_suite jemalloc env
+wanted() { case " ${FLAVOURS:-jemalloc tcmalloc libc} " in *" $1 "*) ;; *) return 1 ;; esac }
 
-names=$GRANARY_BUILD/names/lib
-[ -e "$names/libtcmalloc.so" ] || fail "$names/libtcmalloc.so is missing: run make first."
-build tcmalloc USE_TCMALLOC=yes MALLOC=tcmalloc CFLAGS="-I$root/core/include" \
-  LDFLAGS="-L$names -Wl,-rpath,$names"
-serve "$work/tcmalloc/src/redis-server"
-grep -q libgranary "/proc/$server/maps" || fail 'the build for TCMalloc does not run on Granary.'
-says '^tcmalloc-2' "$(info mem_allocator)"
-expect_equal OK "$(cli memory purge)" 'MEMORY PURGE'
-stop_children
-run_suite tcmalloc env
+if wanted jemalloc; then
+  build jemalloc USE_JEMALLOC=yes MALLOC=jemalloc
+  run_suite jemalloc env
+fi
 
+if wanted tcmalloc; then
+  names=$GRANARY_BUILD/names/lib
+  [ -e "$names/libtcmalloc.so" ] || fail "$names/libtcmalloc.so is missing: run make first."
+  build tcmalloc USE_TCMALLOC=yes MALLOC=tcmalloc CFLAGS="-I$root/core/include" \
+    LDFLAGS="-L$names -Wl,-rpath,$names"
+  serve "$work/tcmalloc/src/redis-server"
+  grep -q libgranary "/proc/$server/maps" || fail 'the build for TCMalloc does not run on Granary.'
+  says '^tcmalloc-2' "$(info mem_allocator)"
+  expect_equal OK "$(cli memory purge)" 'MEMORY PURGE'
+  stop_children
+  run_suite tcmalloc env
+fi
+
+wanted libc || exit 0
 build libc MALLOC=libc
 # The suite must start its servers under the library, and itself not.
 mv "$work/libc/src/redis-server" "$work/libc/src/server"
