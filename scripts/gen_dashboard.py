@@ -85,7 +85,7 @@ def variable(name, label, previous):
     selector = ", ".join(f'{p}=~"${p}"' for p in previous)
     text = f"label_values(granary_process_info{{{selector}}}, {name})"
     return {"type": "query", "name": name, "label": label, "multi": True, "includeAll": True, "refresh": 2, "sort": 1,
-            "datasource": {"type": "prometheus", "uid": "$datasource"}, "definition": text,
+            "datasource": {"type": "prometheus", "uid": "$datasource"},
             "query": {"query": text, "refId": name}, "current": {"text": "All", "value": "$__all"}}
 
 

@@ -3,6 +3,7 @@ package exporter
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -65,19 +66,140 @@ func TestRulesAndDashboardNameOnlyMetricsThatExist(t *testing.T) {
 	}
 }
 
-func TestTheDashboardIsOne(t *testing.T) {
-	var board struct {
-		Title  string
-		Panels []struct {
-			Type   string
-			Panels []struct{ Targets []struct{ Expr string } }
+// A dashboard as Grafana's schema has it, as far as ours goes; other fields are refused.
+type dashboard struct {
+	Title, UID, Refresh string
+	Tags                []string
+	SchemaVersion       int
+	Editable            bool
+	Time                struct{ From, To string }
+	Panels              []panel
+	Templating          struct{ List []variable }
+}
+
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	Collapsed                bool
+	Datasource               *datasource
+	GridPos                  struct{ X, Y, W, H int }
+	Panels                   []panel
+	Targets                  []struct {
+		Expr, LegendFormat, RefID string
+		Datasource                datasource
+	}
+	FieldConfig struct {
+		Defaults struct {
+			Unit   string
+			Min    float64
+			Custom struct {
+				FillOpacity int
+				ShowPoints  string
+				Stacking    *struct{ Mode string }
+			}
+		}
+		Overrides []struct{}
+	}
+	Options struct {
+		Tooltip struct{ Mode string }
+		Legend  struct{ DisplayMode, Placement string }
+	}
+}
+
+type datasource struct{ Type, UID string }
+
+type variable struct {
+	Type, Name, Label string
+	Multi, IncludeAll bool
+	Refresh, Sort     int
+	Datasource        *datasource
+	Query             any
+	Current           struct{ Text, Value string }
+}
+
+func (p panel) overlaps(q panel) bool {
+	a, b := p.GridPos, q.GridPos
+	return a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H
+}
+
+// apart checks that no panel lies over another of the same row.
+func apart(t *testing.T, panels []panel) {
+	t.Helper()
+	for i, p := range panels {
+		for _, q := range panels[:i] {
+			if p.overlaps(q) {
+				t.Errorf("panel %q lies over %q", p.Title, q.Title)
+			}
 		}
 	}
-	if err := json.Unmarshal([]byte(integration(t, "grafana/granary.json")), &board); err != nil {
+}
+
+func theDashboard(t *testing.T) (board dashboard, panels []panel) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(integration(t, "grafana/granary.json")))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&board); err != nil {
 		t.Fatal(err)
 	}
-	if board.Title != "Granary" || len(board.Panels) < 8 {
-		t.Errorf("%+v", board)
+	for _, p := range board.Panels {
+		panels = append(append(panels, p), p.Panels...)
+	}
+	return board, panels
+}
+
+func TestTheDashboardIsOne(t *testing.T) {
+	board, panels := theDashboard(t)
+	if board.Title != "Granary" || board.SchemaVersion < 36 || len(panels) < 40 {
+		t.Errorf("%q, schema %d, %d panels", board.Title, board.SchemaVersion, len(panels))
+	}
+	apart(t, board.Panels)
+	variables := map[string]bool{"__rate_interval": true}
+	for _, v := range board.Templating.List {
+		variables[v.Name] = true
+	}
+	for i, p := range panels {
+		if p.Title == "" || p.GridPos.W < 1 || p.GridPos.X+p.GridPos.W > 24 || p.Type != "row" && (p.Type != "timeseries" || len(p.Targets) == 0) {
+			t.Errorf("panel %d: %+v", i, p)
+		}
+		apart(t, p.Panels)
+		names := map[string]bool{}
+		for _, target := range p.Targets {
+			if names[target.RefID] || target.RefID == "" {
+				t.Errorf("panel %q: two queries are named %q", p.Title, target.RefID)
+			}
+			names[target.RefID] = true
+			for _, v := range variableUse.FindAllStringSubmatch(target.Expr, -1) {
+				if !variables[v[1]] {
+					t.Errorf("panel %q: there is no variable $%s", p.Title, v[1])
+				}
+			}
+		}
+	}
+}
+
+var variableUse = regexp.MustCompile(`\$([a-z_]+)`)
+
+// Prometheus has the last word on what a query is.
+func TestQueriesOfTheDashboardAreQueries(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	_, panels := theDashboard(t)
+	rules, n := "groups:\n- name: dashboard\n  rules:\n", 0
+	for _, p := range panels {
+		for _, target := range p.Targets {
+			expr := variableUse.ReplaceAllString(strings.ReplaceAll(target.Expr, "$__rate_interval", "5m"), ".*")
+			rules += fmt.Sprintf("  - record: query:%d\n    expr: %q\n", n, expr)
+			n++
+		}
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprint(n, " rules")) {
+		t.Errorf("promtool check rules of %d queries: %v\n%s", n, err, out)
 	}
 }
 
