@@ -177,7 +177,11 @@ What differs:
   its calls take a slower path that counts exactly. `thread.tcache.enabled` likewise.
 - An explicit thread cache is a number only: objects lie in the caches of the CPUs.
 - Freed memory is given back after `dirty_decay_ms` plus `muzzy_decay_ms`; no page is ever muzzy.
-- `prof.active` switches sampling on in any process, whatever `opt.prof` says; what it has collected stays until `prof.reset`. Files go to `PREFIX.PID.NUMBER.REASON.heap`. Threads have no names in profiles.
+- `prof.active` switches sampling on in any process, whatever `opt.prof` says; what it has collected stays until `prof.reset`. Files go to `PREFIX.PID.NUMBER.REASON.heap`, as jemalloc's do.
+- Profiles are by stack, not by thread: `thread.prof.name` is kept and read back, and stands in no file. They always tell what was allocated in all besides what is in use, so `prof_accum` changes nothing.
+- `prof_leak` and `prof_leak_error` need no `prof_final`; what they call left is an estimate from samples. `prof_bt_max` is at most 128.
+- Of `experimental.hooks.prof_*`, `prof_backtrace` is not there: a stack comes from Granary's own walker, which takes no lock. While a hook runs, its thread takes no sample.
+- Not there: `prof.log_start` and `prof.log_stop` (a record of every sample in JSON, which nothing but jemalloc's own script reads; the probes `otel_memory:alloc` and `free` tell the same to perf and bpftrace), `prof.stats.*`, `experimental.prof_recent.*`.
 
 ## Names of mallctl
 

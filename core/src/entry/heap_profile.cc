@@ -4,6 +4,7 @@
 #include "entry/heap.h"
 #include "entry/measure.h"
 #include "entry/profile_files.h"
+#include "entry/profile_hooks.h"
 #include "entry/traits.h"
 #include "unwind/unwind.h"
 
@@ -31,7 +32,8 @@ struct CallStack {
     unwind::Result how;
     end = unwind::Walk(unwind::Here(), frames, sizeof frames / sizeof *frames, &how);
     while (first < end && IsOurs(frames[first])) ++first;
-    if (end - first > profile::kMostDepth) end = first + profile::kMostDepth;
+    const size_t most = profile_files::MostDepth();
+    if (end - first > most) end = first + most;
   }
 };
 
@@ -39,13 +41,17 @@ struct CallStack {
 
 void Heap::Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept {
   if (!profile_.MayRecord()) return profile_.LoseReentered();
-  if (traits.unsampled) return;
+  if (!profile_files::TakesSamples()) return;
   upkeep_.Poll();  // a program that lives in its caches takes no other slow path
-  const CallStack stack;
+  CallStack stack;
   CountLate(c);
   const profile::Taken taken{p, c, bytes, requested, Linux::NowNanos(), Linux::ThreadId()};
-  profile_.Record(page_map, taken, stack.frames + stack.first, stack.end - stack.first);
+  const bool recorded =
+      profile_.Record(page_map, taken, stack.frames + stack.first, stack.end - stack.first);
   FreeDeferred();
+  if (recorded)
+    profile_hooks::Sampled(p, requested, stack.frames + stack.first, stack.end - stack.first,
+                           bytes);
   profile_files::AfterSample();
 }
 
@@ -59,7 +65,8 @@ void Heap::CountLate(SizeClass c) noexcept {
 bool Heap::Unsample(void* p) noexcept {
   if (!profile_.Knows(p)) return true;
   if (!profile_.MayRecord()) return profile_.Defer(p), false;
-  profile_.Freed(page_map, p, Linux::NowNanos(), Linux::ThreadId());
+  const size_t bytes = profile_.Freed(page_map, p, Linux::NowNanos(), Linux::ThreadId());
+  if (bytes != 0) profile_hooks::Freed(p, bytes);
   return true;
 }
 

@@ -1,6 +1,8 @@
 #include "entry/process.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "config/jemalloc_options.h"
 #include "entry/heap.h"
@@ -8,6 +10,9 @@
 
 extern "C" void malloc_stats_print(void (*to)(void*, const char*), void* argument,
                                    const char* letters);
+
+// A static program that writes nothing has none.
+#pragma weak fflush
 
 namespace granary {
 namespace {
@@ -28,13 +33,20 @@ void PrintAtExit() {
   malloc_stats_print(nullptr, nullptr, jemalloc::TextOf(options, row));
 }
 
+// The handlers of exit ran already, but what is written out after them did not.
+[[noreturn]] void EndWithError() {
+  if (&fflush != nullptr) fflush(nullptr);
+  _exit(1);
+}
+
 // A block freed twice or in its middle may still lie in a cache unseen.
 __attribute__((destructor)) void OnExit() {
   if (options.stats_file) heap.upkeep().publisher().Remove();
   if (locks_held != 0) return;
-  if (options.prof) profile_files::AtExit();
+  const bool leaky = options.prof && profile_files::AtExit();
   if (options.check_at_exit) heap.FlushCaches();
   if (options.stats_at_exit) PrintAtExit();
+  if (leaky) EndWithError();
 }
 
 }  // namespace

@@ -10,7 +10,13 @@
 
 namespace granary {
 
+// Whether a thread's allocations are sampled: as prof.thread_active_init says at its first sample,
+// unless the thread said otherwise before.
+enum class Sampled : uint8_t { kNotAsked, kYes, kNo };
+
 struct Traits {
+  static constexpr size_t kMostName = 16;
+
   uint64_t allocated;  // bytes, since the thread first asked
   uint64_t deallocated;
   uint64_t peak;       // the most of allocated - deallocated since it was last reset
@@ -18,7 +24,10 @@ struct Traits {
   uintptr_t area;      // thread_area of the ordinary
   uint32_t arena;      // 0 for the heap that all share
   bool uncached;
-  bool unsampled;  // also of a thread that is ordinary otherwise
+  // Also of a thread that is ordinary otherwise:
+  Sampled sampled;
+  bool in_hook;  // calls a function of the program's that is told of samples, and takes none
+  char name[kMostName];  // in profiles, as jemalloc has them
 
   void Allocated(size_t bytes) {
     allocated += bytes;

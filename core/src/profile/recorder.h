@@ -51,11 +51,12 @@ class Recorder {
   // Forgets everything and gives its memory back.
   void Discard(PageMap& map) noexcept;
 
-  void Record(PageMap& map, const Taken& taken, const uintptr_t* frames, size_t depth) noexcept;
+  // False if the sample is lost.
+  bool Record(PageMap& map, const Taken& taken, const uintptr_t* frames, size_t depth) noexcept;
   // Whether a sample lies at p, which the caller owns.
   bool Knows(const void* p) const noexcept { return index_.Find(AddressOf(p)) != Index::kNone; }
-  // It is freed.
-  void Freed(PageMap& map, const void* p, uint64_t nanos, uint32_t thread) noexcept;
+  // It is freed. Its bytes, or 0 if it was discarded meanwhile.
+  size_t Freed(PageMap& map, const void* p, uint64_t nanos, uint32_t thread) noexcept;
   // It stayed where it is, and the program asked for another size.
   void Resized(const void* p, size_t requested) noexcept;
   // For those who may not record.

@@ -145,21 +145,21 @@ Sample* Recorder<System>::NewSample() noexcept {
 }
 
 template <Os System>
-void Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t* frames,
+bool Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t* frames,
                               size_t depth) noexcept {
   Locked hold(mutex_);
-  if (!Collects() || table_->active == 0) return;
+  if (!Collects() || table_->active == 0) return false;
   ++table_->taken;
   table_->lost.reentered = reentered_.load(std::memory_order_relaxed);
   const uint32_t row = StackOf(frames, depth);
   if (row == kNoStack) {
     ++table_->lost.stacks;
-    return;
+    return false;
   }
   Sample* const sample = NewSample();
   if (sample == nullptr) {
     ++table_->lost.samples;
-    return;
+    return false;
   }
   const uint64_t objects = ObjectsFor(taken.bytes, table_->rate);
   {
@@ -192,6 +192,7 @@ void Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t*
   ++table_->live_samples;
   index_.Insert(AddressOf(taken.p), static_cast<uint32_t>(sample - samples()));
   if (taken.c != kNoClass) map.AddSample(taken.p, taken.c);
+  return true;
 }
 
 template <Os System>
@@ -221,11 +222,14 @@ void Recorder<System>::Remove(PageMap& map, Sample& sample, uint64_t nanos,
 }
 
 template <Os System>
-void Recorder<System>::Freed(PageMap& map, const void* p, uint64_t nanos,
-                             uint32_t thread) noexcept {
+size_t Recorder<System>::Freed(PageMap& map, const void* p, uint64_t nanos,
+                               uint32_t thread) noexcept {
   Locked hold(mutex_);
-  const uint32_t row = index_.Find(AddressOf(p));  // unless it was discarded meanwhile
-  if (row != Index::kNone) Remove(map, samples()[row], nanos, thread);
+  const uint32_t row = index_.Find(AddressOf(p));
+  if (row == Index::kNone) return 0;
+  const size_t bytes = samples()[row].bytes;
+  Remove(map, samples()[row], nanos, thread);
+  return bytes;
 }
 
 // Its estimate of requested bytes changes with it.

@@ -170,8 +170,7 @@ const char* const kUnknown[] = {"",
                                 "stats.background_thread.run_intervals",
                                 "opt.purge",
                                 "prof.log_start",
-                                "prof.stats.bins.0.live",
-                                "thread.prof.name"};
+                                "prof.stats.bins.0.live"};
 
 template <class T>
 T Get(const char* name) {

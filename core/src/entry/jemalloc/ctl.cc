@@ -249,7 +249,7 @@ int Read(const Found& f, uint64_t given, uint64_t* out) {
     case Handler::kActiveNow:
       return Give(heap.pages().used_bytes(), out);
     default:
-      return ReadProf(f.row->handler, out);
+      return ReadProf(f.row->handler, argument, out);
   }
 }
 
@@ -325,7 +325,7 @@ int Write(const Found& f, uint64_t value) {
     case Handler::kArenaLookup:
       return 0;  // what Read looked at
     default:
-      return WriteProf(f.row->handler, value);
+      return WriteProf(f.row->handler, argument, value);
   }
 }
 

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "entry/heap.h"
-#include "entry/heap_v2.h"
 #include "entry/profile_files.h"
+#include "entry/profile_hooks.h"
 #include "entry/traits.h"
 #include "unwind/unwind.h"
 
@@ -35,14 +35,31 @@ int ResetTo(uint64_t logarithm) {
   return active ? SetActive(true) : 0;
 }
 
+// Only what can be printed, and what fits.
+int NameThread(const char* name) {
+  if (name == nullptr) return EINVAL;
+  const size_t length = __builtin_strlen(name);
+  for (size_t i = 0; i < length; ++i) {
+    if (name[i] != '\t' && (name[i] < ' ' || name[i] > '~')) return EINVAL;
+  }
+  const size_t kept = length < Traits::kMostName ? length : Traits::kMostName - 1;
+  __builtin_memmove(traits.name, name, kept);
+  traits.name[kept] = 0;
+  return 0;
+}
+
 }  // namespace
 
-int ReadProf(Handler handler, uint64_t* out) noexcept {
+int ReadProf(Handler handler, uint32_t argument, uint64_t* out) noexcept {
   switch (handler) {
     case Handler::kThreadProf:
-      return *out = !traits.unsampled, 0;
+      return *out = profile_files::ThreadIsSampled(), 0;
+    case Handler::kThreadProfName:
+      return *out = AddressOf(traits.name), 0;
+    case Handler::kProfHook:
+      return *out = profile_hooks::Get(argument), 0;
     case Handler::kProfThreadInit:
-      return *out = 1, 0;
+      return *out = profile_files::NewThreadsAreSampled(), 0;
     case Handler::kProfActive:
       return *out = heap.front().sampling().on(), 0;
     case Handler::kProfDump:
@@ -60,17 +77,21 @@ int ReadProf(Handler handler, uint64_t* out) noexcept {
   }
 }
 
-int WriteProf(Handler handler, uint64_t value) noexcept {
+int WriteProf(Handler handler, uint32_t argument, uint64_t value) noexcept {
   switch (handler) {
     case Handler::kThreadProf:
-      return traits.unsampled = value == 0, 0;
+      return traits.sampled = value != 0 ? Sampled::kYes : Sampled::kNo, 0;
+    case Handler::kThreadProfName:
+      return NameThread(reinterpret_cast<const char*>(value));
+    case Handler::kProfHook:
+      return profile_hooks::Set(argument, value), 0;
     case Handler::kProfThreadInit:
-      return value != 0 ? 0 : EPERM;  // threads are sampled until they say otherwise
+      return profile_files::SetNewThreadsAreSampled(value != 0), 0;
     case Handler::kProfActive:
       return SetActive(value != 0);
     case Handler::kProfDump:
       if (value == 0) return profile_files::Write('m') ? 0 : EFAULT;
-      return WriteHeapV2(reinterpret_cast<const char*>(value), HeapForm::kJemalloc) ? 0 : EFAULT;
+      return profile_files::WriteTo(reinterpret_cast<const char*>(value)) ? 0 : EFAULT;
     case Handler::kProfPrefix:
       if (value == 0) return EINVAL;
       return profile_files::SetPrefix(reinterpret_cast<const char*>(value)), 0;

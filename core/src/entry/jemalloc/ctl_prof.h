@@ -9,7 +9,7 @@ namespace granary::jemalloc {
 
 // As mallctl returns: 0, or why not. A read of prof.dump and prof.reset is the call without a
 // value.
-int ReadProf(Handler handler, uint64_t* out) noexcept;
-int WriteProf(Handler handler, uint64_t value) noexcept;
+int ReadProf(Handler handler, uint32_t argument, uint64_t* out) noexcept;
+int WriteProf(Handler handler, uint32_t argument, uint64_t value) noexcept;
 
 }  // namespace granary::jemalloc

@@ -65,6 +65,8 @@ enum class Handler : uint8_t {
   kNothing,
   kSetOptions,
   kThreadProf,
+  kThreadProfName,
+  kProfHook,
   kProfThreadInit,
   kProfActive,
   kProfDump,
