@@ -34,6 +34,9 @@ var sampleTypes = []struct{ name, unit string }{
 // BeforeFrame stands for the callers of what was live before the profile began.
 const BeforeFrame = "[live before the profile]"
 
+// ArenasFrame stands for the callers of what lies in scoped heaps and arenas, which are not sampled.
+const ArenasFrame = "[scoped heaps and arenas, not sampled]"
+
 // A Heap is everything that a profile is made from.
 type Heap struct {
 	Title   string
@@ -43,6 +46,13 @@ type Heap struct {
 	Modules []inspect.Module
 	Before  []inspect.Before // what of the objects from before the profile is still live
 	Pins    *Pins            // nil: not computed
+	Arenas  Arenas
+}
+
+// Arenas are the scoped heaps and arenas that the program made for itself.
+type Arenas struct {
+	Count uint64
+	Bytes uint64 // that they handed out, in whole runs of pages
 }
 
 // A Built is a profile, and which of its locations each stack of the samples became.
@@ -70,6 +80,7 @@ func (h Heap) Build() Built {
 	if h.Pins != nil && h.Pins.Unknown() > 0 {
 		b.add(b.named("pages that it holds in place", BeforeFrame), 0, 0, 0, 0, h.Pins.Unknown(), 0)
 	}
+	b.add(b.named(ArenasFrame), 0, float64(h.Arenas.Bytes), 0, 0, 0, 0)
 	return Built{b.p, stacks}
 }
 

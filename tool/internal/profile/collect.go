@@ -93,6 +93,8 @@ func (s *Session) Read(pins bool) (Heap, error) {
 		return h, err
 	}
 	h.Before = stillLive(h.Samples, figures)
+	h.Arenas.Count, _ = figures.Value("arenas") // older libraries tell neither
+	h.Arenas.Bytes, _ = figures.Value("arenas_used")
 	if pins {
 		m, err := s.Subject.HeapMap()
 		if err != nil {

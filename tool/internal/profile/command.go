@@ -198,5 +198,8 @@ func (h Heap) Words() []string {
 	if h.Pins != nil && h.Pins.Pages > 0 {
 		words = append(words, fmt.Sprintf("%s pages are held in place by objects that leave %s of them idle", present.Count(h.Pins.Pages), present.Bytes(h.Pins.Total)))
 	}
+	if h.Arenas.Bytes > 0 {
+		words = append(words, fmt.Sprintf("%s lie in scoped heaps and arenas (%s), which are not sampled: granary_heap_measure tells the program what each holds", present.Bytes(h.Arenas.Bytes), present.Count(h.Arenas.Count)))
+	}
 	return words
 }

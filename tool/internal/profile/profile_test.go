@@ -43,6 +43,7 @@ func sample() Heap {
 			},
 		},
 		Before: []inspect.Before{{Class: 5, Size: 64, Objects: 100, Bytes: 6400}, {Objects: 1, Bytes: 2 << 20}},
+		Arenas: Arenas{Count: 2, Bytes: 3 << 20},
 		Pins:   &Pins{Stacks: []float64{40960, 0, 0}, Total: 50000, Pages: 13},
 	}
 }

@@ -270,6 +270,31 @@ func TestAnIdleProcessBeginsLater(t *testing.T) {
 	}
 }
 
+// What lies in scoped heaps is not sampled, and does not go unseen.
+func TestScopedHeapsAreOneRow(t *testing.T) {
+	p := plant(t, "heaps", "helper")
+	s := p.open()
+	session, err := Start(context.Background(), s, 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.allocate()
+	p.waitFor("done")
+	h, err := session.Read(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bySite(h.Build(), InUseSpace)[ArenasFrame]; got < 8<<20 || got > 16<<20 {
+		t.Errorf("heaps of 8 MiB are shown with %.0f bytes", got)
+	}
+	if words := strings.Join(h.Words(), "\n"); !strings.Contains(words, "scoped heaps and arenas (2)") {
+		t.Errorf("no word of them: %s", words)
+	}
+	if err := session.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A process that ends while it is sampled is a sentence, not a hang.
 func TestProcessThatEndsMeanwhile(t *testing.T) {
 	p := plant(t, "none")

@@ -43,6 +43,16 @@ static void Pins(void) {
   while (n > 0) free(bulk[--n]);
 }
 
+/* 8 MiB and more in two heaps of the program's own (granary/heap.h). */
+void* granary_heap_create(const char* name, size_t cap) __attribute__((weak));
+void* granary_heap_malloc(void* heap, size_t size) __attribute__((weak));
+static void Heaps(void) {
+  for (int h = 0; h < 2; ++h) {
+    void* heap = granary_heap_create("planted", 0);
+    for (int i = 0; i < 4096; ++i) memset(granary_heap_malloc(heap, 1024), 1, 1024);
+  }
+}
+
 /* A leak under churn, as fast as it goes, until the input ends. */
 SITE static void* Churn(unsigned i) { return malloc(64 + i % 2000); }
 SITE static void* Leak(void) { return malloc(200); }
@@ -82,6 +92,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "sizes") == 0) Sizes();
   if (strcmp(argv[1], "pins") == 0) Pins();
   if (strcmp(argv[1], "leaks") == 0) Leaks();
+  if (strcmp(argv[1], "heaps") == 0) Heaps();
   Say("done");
   return fgets(line, sizeof line, stdin) == NULL ? 0 : 1;
 }
