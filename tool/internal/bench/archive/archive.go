@@ -70,6 +70,7 @@ func Extend(dir string, fresh *bench.Results) (*bench.Results, error) {
 		}
 	}
 	prior.Sessions = append(prior.Sessions, fresh.Sessions...)
+	prior.Failures = append(prior.Failures, fresh.Failures...)
 	prior.Notes = merged(prior.Notes, fresh.Notes)
 	prior.Schema, prior.Version = fresh.Schema, fresh.Version
 	return prior, nil

@@ -86,13 +86,35 @@ func again(env cli.Env, dir string, goal advice.Goal) error {
 	return err
 }
 
+// against is whom the rows of results are held against.
+func against(r *bench.Results) report.Against {
+	if report.HasTargets(r) { // they are held against peers
+		return report.BestPeer
+	}
+	return report.BestOfAll
+}
+
+// Print shows results on a terminal: every row, what it means for a goal, and what is to be known.
+func Print(out io.Writer, r *bench.Results, goal advice.Goal) {
+	if len(r.Observations) > 0 {
+		who := fmt.Sprintf("%d allocators", len(r.Contenders))
+		if len(r.Contenders) == 1 {
+			who = r.Contenders[0].Name
+		}
+		width, _ := term.Width(out)
+		for _, t := range report.Tables(fmt.Sprintf("%s under %s: medians of %d rounds, %.0f s", r.Scenario, who, r.Rounds, r.Seconds), r, against(r)) {
+			t.Terminal(out, width)
+		}
+		fmt.Fprint(out, report.Legend(against(r)))
+		Advise(out, r, goal, "")
+	}
+	report.Remarks(out, r)
+}
+
 // Markdown is the report as Markdown.
 func Markdown(r *bench.Results, goal advice.Goal) []byte {
 	var page bytes.Buffer
-	against := report.BestOfAll
-	if report.HasTargets(r) { // they are held against peers
-		against = report.BestPeer
-	}
+	against := against(r)
 	report.Document(&page, r, report.Tables("Medians", r, against), against)
 	fmt.Fprintln(&page)
 	Advise(&page, r, goal, "")

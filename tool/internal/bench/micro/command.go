@@ -2,18 +2,11 @@ package micro
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
-	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/advice"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/report"
 	"granary/tool/internal/cli"
-	"granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -58,37 +51,6 @@ func (o *options) command(ctx context.Context, env cli.Env) error {
 	if err != nil {
 		return bench.Ended(err)
 	}
-	return bench.Ended(publish(env, *o, x.goal, x.results, x.all(ctx)))
-}
-
-// publish prints and writes what there is, also after an error.
-func publish(env cli.Env, o options, goal advice.Goal, results *bench.Results, err error) error {
-	tables := tablesOf(results)
-	width, _ := term.Width(env.Stdout)
-	for _, t := range tables {
-		t.Terminal(env.Stdout, width)
-	}
-	if len(tables) > 0 {
-		fmt.Fprint(env.Stdout, report.Legend(report.BestPeer))
-	}
-	report.Remarks(env.Stdout, results)
-	if o.JSON != "" {
-		err = errors.Join(err, results.WriteJSON(o.JSON))
-	}
-	if o.Out != "" {
-		err = errors.Join(err, archive.Write(o.Out, results, goal, archive.Markdown(results, goal)))
-	}
-	return err
-}
-
-func tablesOf(results *bench.Results) []report.Table {
-	title := fmt.Sprintf("Programs under %s: medians of %d rounds, %.0f s", count(results.Contenders), results.Rounds, results.Seconds)
-	return report.Tables(title, results, report.BestPeer)
-}
-
-func count(contenders []allocators.Contender) string {
-	if len(contenders) == 1 {
-		return contenders[0].Name
-	}
-	return fmt.Sprintf("%d allocators", len(contenders))
+	defer x.Close()
+	return bench.Ended(x.Run(ctx, 0))
 }

@@ -2,17 +2,10 @@ package scenario
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
 	"time"
 
 	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/plan"
-	"granary/tool/internal/bench/report"
 	"granary/tool/internal/cli"
-	"granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -88,42 +81,9 @@ func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*bench.R
 		return nil, bench.Ended(err)
 	}
 	defer x.Close()
-	return x.results, bench.Ended(x.publish(x.all(ctx)))
-}
-
-// all measures as many rounds as the command line asks for, and shows progress.
-func (x *Session) all(ctx context.Context) error {
-	pass := plan.Pass{Rounds: x.in.Rounds, Budget: x.in.budget}
-	if x.in.Quick && x.in.budget == 0 {
-		pass.Budget = quickBudget
+	budget := in.budget
+	if in.Quick && budget == 0 {
+		budget = quickBudget
 	}
-	pass.Limit = pass.Budget // what hangs must not take a bounded run with it
-	progress := term.NewProgress(x.env.Stderr, time.Now, x.plan().With(pass).Total())
-	defer progress.Close()
-	pass.Progress = progress
-	return x.Measure(ctx, pass)
-}
-
-// publish prints and writes what there is, also after an error.
-func (x *Session) publish(err error) error {
-	env, in, goal, results := x.env, x.in, x.goal, x.results
-	lines := report.Compare(results, report.BestOfAll)
-	title := fmt.Sprintf("%s under %d allocators: medians of %d rounds, %.0f s", results.Scenario, len(results.Contenders), results.Rounds, results.Seconds)
-	if len(results.Observations) > 0 {
-		width, _ := term.Width(env.Stdout)
-		report.Lines(title, results, lines).Terminal(env.Stdout, width)
-		fmt.Fprint(env.Stdout, report.Legend(report.BestOfAll))
-		archive.Advise(env.Stdout, results, goal, "")
-	}
-	report.Remarks(env.Stdout, results)
-	if in.JSON != "" {
-		err = errors.Join(err, results.WriteJSON(in.JSON))
-	}
-	if in.Out != "" && len(results.Observations) > 0 {
-		if writeErr := x.Archive(); writeErr != nil {
-			return errors.Join(err, writeErr)
-		}
-		fmt.Fprintf(env.Stdout, "The report is %s\n", filepath.Join(in.Out, "report.html"))
-	}
-	return err
+	return x.Results(), bench.Ended(x.Run(ctx, budget))
 }

@@ -15,6 +15,7 @@ import (
 	"granary/tool/internal/bench/archive"
 	"granary/tool/internal/bench/plan"
 	"granary/tool/internal/bench/scenario"
+	"granary/tool/internal/bench/session"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/term"
 )
@@ -40,8 +41,8 @@ type runner struct {
 	size       scenario.Size
 	entries    []Entry
 	contenders []allocators.Contender
-	members    []member  // like entries
-	sessions   []session // like entries; nil until opened
+	members    []member           // like entries
+	sessions   []*session.Session // like entries; nil until opened
 	progress   *progress
 	failures   []string
 }
@@ -58,7 +59,7 @@ func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) err
 	if err != nil {
 		return err
 	}
-	r := &runner{options: o, env: env, now: now, start: now(), entries: s.Entries, sessions: make([]session, len(s.Entries))}
+	r := &runner{options: o, env: env, now: now, start: now(), entries: s.Entries, sessions: make([]*session.Session, len(s.Entries))}
 	if r.contenders, err = r.selected(); err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 }
 
 // openWithin is open with a limit: what a scenario prepares may wait for a network.
-func (r *runner) openWithin(ctx context.Context, e Entry, limit time.Duration) (session, error) {
+func (r *runner) openWithin(ctx context.Context, e Entry, limit time.Duration) (*session.Session, error) {
 	limit = min(limit, max(10*time.Second, r.left()))
 	within, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not prepared within %v", limit.Round(time.Millisecond)))
 	defer cancel()
@@ -263,7 +264,7 @@ func (r *runner) openWithin(ctx context.Context, e Entry, limit time.Duration) (
 }
 
 // open opens a scenario with the options that all of them take.
-func (r *runner) open(ctx context.Context, e Entry) (session, error) {
+func (r *runner) open(ctx context.Context, e Entry) (*session.Session, error) {
 	args := append(slices.Clone(e.options(r.size)), "--out", filepath.Join(r.out, e.Name), "--goal", r.goal)
 	for _, option := range []struct{ name, value string }{{"--allocators", r.allocators}, {"--lib", r.lib}} {
 		if option.value != "" {

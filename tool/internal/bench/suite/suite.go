@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/micro"
-	"granary/tool/internal/bench/plan"
 	"granary/tool/internal/bench/scenario"
 	"granary/tool/internal/bench/services"
+	"granary/tool/internal/bench/session"
 	"granary/tool/internal/cli"
 
 	"github.com/BurntSushi/toml"
@@ -121,20 +120,10 @@ func (e Entry) rounds(size scenario.Size) int {
 	return of.Full
 }
 
-// A session is a scenario that is being measured.
-type session interface {
-	Steps() int // of a round
-	Results() *bench.Results
-	Measure(ctx context.Context, pass plan.Pass) error
-	Archive() error
-	Close()
-}
-
 // open makes the entry ready to be measured with the given options.
-func (e Entry) open(ctx context.Context, env cli.Env, args []string) (session, error) {
+func (e Entry) open(ctx context.Context, env cli.Env, args []string) (*session.Session, error) {
 	if e.Name == microName {
-		x, err := micro.Open(ctx, env, args)
-		return checked(x, err)
+		return micro.Open(ctx, env, args)
 	}
 	i := slices.IndexFunc(services.All, func(s scenario.Scenario) bool { return s.Name == e.Name })
 	fs := pflag.NewFlagSet(e.Name, pflag.ContinueOnError)
@@ -142,14 +131,5 @@ func (e Entry) open(ctx context.Context, env cli.Env, args []string) (session, e
 	if err := fs.Parse(args); err != nil {
 		return nil, fmt.Errorf("the suite's options: %w", err)
 	}
-	x, err := services.All[i].Open(ctx, env, in)
-	return checked(x, err)
-}
-
-// checked is a session, or none at all: an interface that holds no session would not be nil.
-func checked(x session, err error) (session, error) {
-	if err != nil {
-		return nil, err
-	}
-	return x, nil
+	return services.All[i].Open(ctx, env, in)
 }
