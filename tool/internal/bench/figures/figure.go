@@ -64,7 +64,7 @@ func FileName(words ...string) string {
 // palette tells neighbours apart also for the colour-blind; ours is the one in saturated blue, glibc grey.
 var palette = []color.RGBA{
 	{0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff},
-	{0x8c, 0x56, 0x4b, 0xff}, {0xb8, 0xa9, 0x00, 0xff}, {0x94, 0x67, 0xbd, 0xff}, {0x2f, 0x4f, 0x4f, 0xff}, {0xa0, 0x30, 0x30, 0xff},
+	{0x8c, 0x56, 0x4b, 0xff}, {0xb8, 0xa9, 0x00, 0xff}, {0x94, 0x67, 0xbd, 0xff}, {0x2f, 0x4f, 0x4f, 0xff}, {0x6c, 0xc2, 0x1a, 0xff},
 }
 
 // colour is that of the i-th line.
@@ -78,6 +78,28 @@ func colour(name string, i int) color.RGBA {
 	return palette[i%len(palette)]
 }
 
+// shapes and dashes tell apart what looks alike in print or to the colour-blind; ours and the C library's are plain.
+var (
+	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
+	dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2)}, {vg.Points(2), vg.Points(2)}}
+)
+
+func plain(name string) bool { return name == "granary" || name == "glibc" }
+
+func shape(name string, i int) draw.GlyphDrawer {
+	if plain(name) {
+		return draw.CircleGlyph{}
+	}
+	return shapes[i%len(shapes)]
+}
+
+func dash(name string, i int) []vg.Length {
+	if plain(name) {
+		return nil
+	}
+	return dashes[i%len(dashes)]
+}
+
 const (
 	width     = 17 * vg.Centimeter
 	rowHeight = 0.42 * vg.Centimeter
@@ -85,10 +107,11 @@ const (
 
 // Height is that of the picture.
 func (f Figure) height() vg.Length {
+	legend := 1.3*vg.Centimeter + vg.Length(len(f.Lines))*0.52*vg.Centimeter
 	if f.Kind == Ratios {
-		return 3.6*vg.Centimeter + rowHeight*vg.Length(len(f.Labels)*max(2, len(f.Lines)))/2.2
+		return max(legend, 3.6*vg.Centimeter+rowHeight*vg.Length(len(f.Labels)*max(2, len(f.Lines)))/2.2)
 	}
-	return max(9*vg.Centimeter, 2.5*vg.Centimeter+vg.Length(len(f.Lines))*0.5*vg.Centimeter)
+	return max(legend, 9*vg.Centimeter)
 }
 
 // SVG writes the figure as an SVG document.
@@ -237,7 +260,7 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Line) error {
 		if err != nil {
 			return err
 		}
-		l.Color, l.Width = shade, heavy
+		l.Color, l.Width, l.Dashes = shade, heavy, dash(line.Name, i)
 		p.Add(l)
 		legend.Add(line.Name, l)
 	}
@@ -246,7 +269,7 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Line) error {
 		if err != nil {
 			return err
 		}
-		dots.Shape, dots.Color, dots.Radius = draw.CircleGlyph{}, shade, vg.Points(2.6)
+		dots.Shape, dots.Color, dots.Radius = shape(line.Name, i), shade, vg.Points(2.6)
 		p.Add(dots, bars{f, line, i, shade})
 		if f.Kind == Ratios {
 			legend.Add(line.Name, dots)

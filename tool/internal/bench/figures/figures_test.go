@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image/png"
 	"io"
 	"math"
@@ -14,6 +15,10 @@ import (
 
 	"granary/tool/internal/allocators"
 	"granary/tool/internal/bench"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // example has phases by threads, curves of latency and memory over time.
@@ -184,5 +189,32 @@ func TestNumbersOfAxes(t *testing.T) {
 	}
 	if got := number(math.Copysign(0, -1)); got != "0" {
 		t.Errorf("minus nothing is %q", got)
+	}
+}
+
+func TestLongLabelsAreFoldedInTheMiddle(t *testing.T) {
+	for label, want := range map[string]string{
+		"SET 100 B": "SET 100 B", "": "",
+		"get and set in turn, 5000/s over 64 connections": "get and set in turn,\n5000/s over 64 connections",
+		"oltp_read_write_without_a_single_space":          "oltp_read_write_without_a_single_space",
+	} {
+		if got := folded(label); got != want {
+			t.Errorf("%q became %q", label, got)
+		}
+	}
+}
+
+func TestAPictureHoldsItsLegendWhateverTheNumberOfAllocators(t *testing.T) {
+	f := Figure{Kind: Ratios, Name: "x", Title: "x", Labels: []string{"whole run"}, LogX: true}
+	for i := range 24 {
+		f.Lines = append(f.Lines, Line{Name: fmt.Sprintf("allocator-%d", i), Points: []Point{{X: 1 + float64(i)/10}}})
+	}
+	p, legend, err := f.plot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := draw.New(vgsvg.New(width, f.height()))
+	if need := legend.Rectangle(c).Size().Y + 0.9*vg.Centimeter; need > f.height() {
+		t.Errorf("the legend takes %v of %v, title %q", need, f.height(), p.Title.Text)
 	}
 }

@@ -43,9 +43,27 @@ type names []string
 func (n names) Ticks(_, _ float64) []plot.Tick {
 	var out []plot.Tick
 	for i, label := range n {
-		out = append(out, plot.Tick{Value: float64(len(n) - 1 - i), Label: label})
+		out = append(out, plot.Tick{Value: float64(len(n) - 1 - i), Label: folded(label)})
 	}
 	return out
+}
+
+// folded breaks a long label in two at the space nearest to its middle, as it takes its room from the plot.
+func folded(label string) string {
+	const long = 24
+	if len(label) <= long {
+		return label
+	}
+	at := -1
+	for i, c := range label {
+		if c == ' ' && (at < 0 || max(i, len(label)-i) < max(at, len(label)-at)) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return label
+	}
+	return label[:at] + "\n" + label[at+1:]
 }
 
 // nines are the ticks of an axis of shares.

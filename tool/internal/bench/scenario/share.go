@@ -11,7 +11,7 @@ import (
 // MetricShare is how much of the server's CPU time lies in the allocator's own code.
 const MetricShare = "CPU share of the allocator"
 
-// ShareRow is the row that ShareOf fills.
+// ShareRow is the row that WatchShare fills.
 func ShareRow() bench.Row { return LowerRow(MetricShare, "%") }
 
 // samplesPerSecond of CPU time; no multiple of what timers of servers are set to.
@@ -54,9 +54,9 @@ func (v *Visit) startSampler() sampler {
 	return stops
 }
 
-// ShareOf samples the server while work runs, and records the allocator's share of its CPU time; of a Tree that of
+// shareOf samples the server while work runs, and records the allocator's share of its CPU time; of a Tree that of
 // all its processes. Where there are no samples, or too few, the row stays empty.
-func (v *Visit) ShareOf(work func() error) error {
+func (v *Visit) shareOf(work func() error) error {
 	code := &codes{visit: v, known: map[int][]cpushare.Range{}}
 	code.learn()
 	sampler := v.startSampler()
@@ -72,10 +72,10 @@ func (v *Visit) ShareOf(work func() error) error {
 	return err
 }
 
-// WatchShare is Watch and ShareOf in one.
+// WatchShare is Watch, and records the allocator's share of the server's CPU time besides.
 func (v *Visit) WatchShare(ctx context.Context, work func(context.Context, *Load) error) (Between, error) {
 	return v.Watch(ctx, func(ctx context.Context, load *Load) error {
-		return v.ShareOf(func() error { return work(ctx, load) })
+		return v.shareOf(func() error { return work(ctx, load) })
 	})
 }
 

@@ -71,11 +71,9 @@ func (k *kvVisit) start(ctx context.Context, v *scenario.Visit) (err error) {
 
 func (k *kvVisit) load(ctx context.Context, v *scenario.Visit, test string, size int) error {
 	var b benchmarked
-	seen, err := v.Watch(ctx, func(ctx context.Context, _ *scenario.Load) error {
-		return v.ShareOf(func() (err error) {
-			b, err = redisBenchmark(ctx, v, k.port, test, size, "-c", v.Values["connections"], "-P", v.Values["pipeline"])
-			return err
-		})
+	seen, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
+		b, err = redisBenchmark(ctx, v, k.port, test, size, "-c", v.Values["connections"], "-P", v.Values["pipeline"])
+		return err
 	})
 	if err != nil {
 		return err

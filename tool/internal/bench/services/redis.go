@@ -133,7 +133,7 @@ func (r *redisVisit) benchmark(test string, size int, more ...string) func(conte
 			return err
 		}
 		var b benchmarked
-		err := v.ShareOf(func() (err error) {
+		_, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
 			b, err = redisBenchmark(ctx, v, r.port, test, size, more...)
 			return err
 		})

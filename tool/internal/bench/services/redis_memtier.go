@@ -49,7 +49,7 @@ func (r *redisVisit) memtier(ctx context.Context, v *scenario.Visit, program str
 	if _, err := r.cpu(v); err != nil {
 		return err
 	}
-	err := v.ShareOf(func() error {
+	_, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) error {
 		_, err := v.Tool(ctx, program, args...)
 		return err
 	})
