@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"granary/tool/internal/allocators"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
@@ -271,5 +272,22 @@ func TestTheCommandEndsWithOneOnlyForProblems(t *testing.T) {
 	}
 	if _, errs, code := call("1073741824"); code != 1 || !strings.Contains(errs, "there is no process") {
 		t.Errorf("code %d, said %q", code, errs)
+	}
+}
+
+func TestAStaticProcessIsToldWhatPreloadingCannotDo(t *testing.T) {
+	for _, c := range []struct {
+		name, how string
+		notes     int
+	}{
+		{"glibc", allocators.Static, 1},
+		{"Go", allocators.Static, 0},
+		{allocators.Ours, allocators.Static, 0},
+		{"glibc", allocators.System, 0},
+	} {
+		p := process{running: allocators.Running{Name: c.name, How: c.how}}
+		if found := staticProgram(World{}, p); len(found) != c.notes {
+			t.Errorf("%+v: %+v", c, found)
+		}
 	}
 }

@@ -26,6 +26,7 @@ type process struct {
 
 var processChecks = []check[process]{
 	{"preload", notEffective},
+	{"static program", staticProgram},
 	{"two allocators", several},
 	{"deleted library", deleted},
 	{"reading", reading},
@@ -91,6 +92,15 @@ func notEffective(w World, p process) []Finding {
 	}
 	return one(Problem, fmt.Sprintf("LD_PRELOAD names %s, but the library is not in the process: %s", name, whyNotLoaded(w, p, name)),
 		"start it with `granary run`, which says beforehand when that cannot work")
+}
+
+// staticProgram says beforehand what nobody has tried yet.
+func staticProgram(_ World, p process) []Finding {
+	if p.running.How != allocators.Static || p.running.Name == allocators.Ours || p.running.Name == "Go" || p.wantsGranary() != "" {
+		return nil
+	}
+	return one(Note, fmt.Sprintf("the program is static and holds its allocator, %s: no library can be preloaded into it", p.running.Name),
+		"to run it under Granary, link it with libgranary.a or granary.o, or build it dynamically")
 }
 
 func whyNotLoaded(w World, p process, library string) string {

@@ -47,6 +47,9 @@ func (t *Target) capture() (*capture, error) {
 
 func (t *Target) explain(err error) error {
 	if errors.Is(err, errUnmapped) {
+		if c, ok := t.memory.(*core); ok && c.missing > 0 {
+			return c.cutOff()
+		}
 		return failure(ErrDamaged, "the heap cannot be read, it leads to an address where there is no memory (%v): it was overwritten, or this is a partial core file", err)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type core struct {
 	segments []segment // by address
 	mappings []mapping // by address
 	files    map[string]*os.File
+	missing  uint64 // bytes that its own headers say it has, beyond its end
 }
 
 // A segment is memory that the core file holds.
@@ -51,7 +53,10 @@ func OpenCore(path string) (*Target, error) {
 		return nil, err
 	}
 	t, err := open(c, c.images())
-	if errors.Is(err, ErrNotGranary) {
+	switch {
+	case err != nil && c.missing > 0:
+		err = c.cutOff()
+	case errors.Is(err, ErrNotGranary):
 		err = failure(ErrNotGranary, "%s is of a process that did not run Granary", path)
 	}
 	if err != nil {
@@ -61,13 +66,28 @@ func OpenCore(path string) (*Target, error) {
 	return t, nil
 }
 
+func (c *core) cutOff() error {
+	return failure(ErrDamaged, "%s is cut off, the last %d MiB of it are not there, and the heap cannot be read without them: let the whole be written, with `ulimit -c unlimited` and room on the disk", c.file.Name(), (c.missing+1<<20-1)>>20)
+}
+
 func parseCore(file *os.File) (*core, error) {
 	f, err := elf.NewFile(file)
+	if err != nil { // cut off, it may lack the sections that some debuggers write at its end
+		f, err = elf.NewFile(withoutSections{file})
+	}
 	if err != nil || f.Type != elf.ET_CORE || f.Class != elf.ELFCLASS64 || f.ByteOrder != binary.ByteOrder(binary.LittleEndian) {
 		return nil, failure(ErrDamaged, "%s is not a core file of a 64-bit program: name a core file or a process", file.Name())
 	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, failure(ErrDamaged, "%s cannot be read: %v", file.Name(), err)
+	}
 	c := &core{file: file, files: map[string]*os.File{}}
+	size := uint64(max(info.Size(), 0))
 	for _, p := range f.Progs {
+		if end := p.Off + p.Filesz; end > p.Off && end > size {
+			c.missing = max(c.missing, end-size)
+		}
 		switch p.Type {
 		case elf.PT_LOAD:
 			if p.Filesz > 0 && p.Off < 1<<62 && p.Vaddr+p.Filesz > p.Vaddr {
@@ -79,7 +99,7 @@ func parseCore(file *os.File) (*core, error) {
 			}
 			notes := make([]byte, p.Filesz)
 			if _, err := p.ReadAt(notes, 0); err != nil {
-				return nil, failure(ErrDamaged, "%s ends in the middle: it is not a whole core file", file.Name())
+				continue // cut off: the libraries are looked for in its memory
 			}
 			c.mappings = append(c.mappings, mappingsIn(notes)...)
 		}
@@ -87,6 +107,24 @@ func parseCore(file *os.File) (*core, error) {
 	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
 	slices.SortFunc(c.mappings, func(a, b mapping) int { return cmp.Compare(a.start, b.start) })
 	return c, nil
+}
+
+// withoutSections reads an ELF file as if it had no sections; a core file needs none.
+type withoutSections struct{ file io.ReaderAt }
+
+func (w withoutSections) ReadAt(p []byte, at int64) (int, error) {
+	// Where they begin, and how many there are.
+	const offset, offsetEnd, count, countEnd = 0x28, 0x30, 0x3c, 0x40
+	n, err := w.file.ReadAt(p, at)
+	for i := range p[:n] {
+		if place := at + int64(i); offset <= place && place < offsetEnd || count <= place && place < countEnd {
+			p[i] = 0
+		}
+		if at+int64(i) >= countEnd {
+			break
+		}
+	}
+	return n, err
 }
 
 // mappingsIn finds the list of mapped files (NT_FILE) among notes.

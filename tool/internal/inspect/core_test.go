@@ -1,9 +1,11 @@
 package inspect
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -69,6 +71,23 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 		}
 	}
 	mapAgrees(t, mustMap(t, dead), s)
+	info, err := os.Stat(cores[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []int64{info.Size() / 2, info.Size() / 20, 4096, 64} {
+		if err := os.Truncate(cores[0], left); err != nil {
+			t.Fatal(err)
+		}
+		cut, err := OpenCore(cores[0])
+		if err == nil {
+			_, err = cut.Snapshot()
+			cut.Close()
+		}
+		if !errors.Is(err, ErrDamaged) || left > 4096 && !strings.Contains(err.Error(), "is cut off, the last") {
+			t.Errorf("of %d bytes of %d it is said: %v", left, info.Size(), err)
+		}
+	}
 }
 
 func BenchmarkSnapshot(b *testing.B) {

@@ -56,10 +56,7 @@ func IsCore(arg string) bool {
 
 func openCore(path string) (*Subject, error) {
 	target, err := inspect.OpenCore(path)
-	switch {
-	case errors.Is(err, inspect.ErrDamaged):
-		return nil, fmt.Errorf("%s is neither a process nor a core file that can be read: %w", path, err)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return &Subject{Target: target, Title: fmt.Sprintf("core file %s, Granary %s", path, target.Version)}, nil
@@ -74,7 +71,11 @@ func explain(proc procfs.FS, pid int, err error) error {
 	case lookErr != nil:
 		return proc.Explain(pid, lookErr)
 	case errors.Is(err, inspect.ErrNotGranary) && running.Name != allocators.Ours:
-		return fmt.Errorf("process %d does not run Granary but %s: start it with `granary run -- COMMAND`; `granary why %d` says what can be seen from outside", pid, running.Describe(), pid)
+		way := "start it with `granary run -- COMMAND`"
+		if running.How == allocators.Static {
+			way = "as no library can be preloaded into a static program, link it with granary.o"
+		}
+		return fmt.Errorf("process %d does not run Granary but %s: %s; `granary why %d` says what can be seen from outside", pid, running.Describe(), way, pid)
 	}
 	return err
 }
