@@ -16,6 +16,14 @@ suite=${SUITE:-memefficiency type/string type/hash type/list type/set type/zset 
 debian_source redis "${REDIS_SOURCE:-}"
 unpack "$archive" "$work/source"
 
+# One of its tests sends 10 MB to a replica that is stopped, and expects most of it to stay with the server.
+read -r _ _ received <"/proc/sys/net/ipv4/tcp_rmem"
+skipped=''
+if [ "$received" -gt 8388608 ]; then
+  skipped='slave buffer are counted correctly'
+  echo "left out: \"$skipped\", because the kernel here takes up to $received bytes for a connection."
+fi
+
 # run_suite NAME CMD...: the tests start src/redis-server of their own folder.
 run_suite() {
   name=$1
@@ -25,7 +33,7 @@ run_suite() {
   echo "== $name: $suite"
   # shellcheck disable=SC2086  # several words each
   (cd "$work/$name" && timeout 1500 "$@" ./runtest --clients 1 --no-latency --portcount 500 \
-    --baseport "$(free_port)" $words) >"$work/suite.log" 2>&1 || {
+    --baseport "$(free_port)" ${skipped:+--skiptest "$skipped"} $words) >"$work/suite.log" 2>&1 || {
     grep -aE '\[(err|exception|TIMEOUT)|Expected|^defrag' "$work/suite.log" | sort -u | head -n 20 >&2
     fail "the suite fails: $name."
   }
