@@ -58,7 +58,7 @@ if grep -E 'signal (6|11)|alert' "$work/error.log"; then fail 'a worker died.'; 
 # Sixteen workers that do nothing, forked from one master: what each adds to memory is at most a tenth and
 # 200 KiB more than on the C library's malloc.
 kill -TERM "$server"
-wait "$server" || true
+wait "$server" || true # of no concern: it was told to end
 sed 's/^worker_processes 2;/worker_processes 16;/' "$work/nginx.conf" >"$work/sixteen.conf"
 workers_of() { tr ' ' '\n' <"/proc/$1/task/$1/children" | sed '/^$/d'; }
 sixteen() { [ "$(workers_of "$server" | wc -l)" -eq 16 ] && curl -sf -o /dev/null "$url/numbers.txt"; }
@@ -73,7 +73,7 @@ children="$children $server"
 probe 20 sixteen
 plain=$(private_kib)
 kill -TERM "$server"
-wait "$server" || true
+wait "$server" || true # as before
 start sixteen nginx -c "$work/sixteen.conf" -e "$work/error.log"
 probe 20 sixteen
 granary=$(private_kib)

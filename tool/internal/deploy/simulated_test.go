@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 type simulated struct{ dir string }
 
 func simulate(s simulated, program string, words []string) int {
+	if program == "guard" {
+		return s.guard()
+	}
 	if program == "journalctl" {
 		id, _ := strings.CutPrefix(words[0], "--unit=")
 		data, err := os.ReadFile(s.path(id, "log"))
@@ -44,6 +48,40 @@ func simulate(s simulated, program string, words []string) int {
 		return 1
 	}
 	return 0
+}
+
+// guard ends what the services left running once the test that holds the other end of its input is gone,
+// also if that was killed.
+func (s simulated) guard() int {
+	_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it
+	states, _ := filepath.Glob(filepath.Join(s.dir, "state/*.pid"))
+	for _, path := range states {
+		if pid := s.pid(strings.TrimSuffix(filepath.Base(path), ".pid")); pid != 0 {
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // a session of its own; it may end by itself meanwhile
+		}
+	}
+	return 0
+}
+
+// watch starts a guard for as long as the test runs.
+func (s simulated) watch(t *testing.T) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "guard")
+	c.Env = append(os.Environ(), "SIMULATED_SYSTEMD="+s.dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what kills the test must not reach it
+	held, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		held.Close()
+		if err := c.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func (s simulated) path(id, what string) string { return filepath.Join(s.dir, "state", id+"."+what) }
@@ -195,6 +233,7 @@ func host(t *testing.T, units map[string]string) (machine, *strings.Builder, sim
 		put(t, filepath.Join(s.dir, "bin", name), fmt.Sprintf("#!/bin/sh\nSIMULATED_SYSTEMD=%s exec %s %s \"$@\"\n", s.dir, os.Args[0], name), 0o755)
 	}
 	t.Setenv("PATH", filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	s.watch(t)
 	for id, start := range units {
 		put(t, filepath.Join(s.dir, "lib/systemd/system", id), "[Unit]\nDescription=a test\n[Service]\nExecStart="+start+"\n", 0o644)
 		t.Cleanup(func() {
@@ -231,4 +270,33 @@ func planFor(t *testing.T, m machine, id, library, options string) (plan, error)
 		t.Fatal(err)
 	}
 	return makePlan(attempt{root: m.root, etc: m.etc, live: m.live, proc: m.proc, unit: u, library: library}, strings.TrimSuffix(id, suffix), "1.2.3", options)
+}
+
+// A run that is killed leaves no server behind: this test is one, and kills itself.
+func TestNothingIsLeftByATestThatIsKilled(t *testing.T) {
+	if dir := os.Getenv("KILLED_TEST"); dir != "" {
+		_, _, s := host(t, map[string]string{"nap.service": "/bin/sleep 600"})
+		if err := s.do("restart", "nap.service"); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, "pid"), strconv.Itoa(s.pid("nap.service")), 0o644)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // does not return
+	}
+	dir := t.TempDir()
+	c := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	c.Env = append(os.Environ(), "KILLED_TEST="+dir, "TMPDIR="+dir)
+	if err := c.Run(); err == nil {
+		t.Fatal("the test in the test was not killed")
+	}
+	pid, err := strconv.Atoi(readFile(t, filepath.Join(dir, "pid")))
+	if err != nil || pid == 0 {
+		t.Fatalf("its service is %d: %v", pid, err)
+	}
+	for range 200 {
+		if stat, err := procfs.Live().Stat(pid); err != nil || stat.State == "Z" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("process %d still runs", pid)
 }
