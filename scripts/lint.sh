@@ -21,7 +21,7 @@ check_tidy() {
 }
 
 check_shell() {
-  { files '*.sh' '.ci/run'; files 'core/test/programs/*.inc'; } | xargs -r shellcheck -x -P SCRIPTDIR
+  { files '*.sh' '.ci/run'; files 'core/test/programs/*.inc' 'scripts/*.inc'; } | xargs -r shellcheck -x -P SCRIPTDIR
 }
 
 check_gofmt() {

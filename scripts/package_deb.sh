@@ -19,7 +19,7 @@ granary ($version) unstable; urgency=medium
 
   * Release $version. What changed for users stands in changelog.gz.
 
- -- The Granary authors <granary@example.org>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+ -- Granary developers <granary@granary.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
 (cd "$work/source" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps >"$work/log" 2>&1) || {
   cat "$work/log" >&2

@@ -3,36 +3,21 @@
 # there, and removes them. Needs root, as dpkg does; exit code 77 says that something is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-for program in dh dpkg-buildpackage lintian pkg-config cmake; do
-  command -v "$program" >/dev/null || {
-    echo "test_deb.sh: $program is not installed"
-    exit 77
-  }
-done
-if [ "$(id -u)" != 0 ]; then
-  echo "test_deb.sh: dpkg needs root"
-  exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+NAME=test_deb.sh
+# shellcheck source=test_packages.inc
+. scripts/test_packages.inc
+need dh dpkg-buildpackage lintian pkg-config cmake
 scripts/package_deb.sh
 packages=(build/packages/*.deb)
 [ ${#packages[@]} = 3 ]
 lintian --allow-root --fail-on error,warning "${packages[@]}"
 
 # Without a base system below the root, scripts run outside it and dependencies are not looked at.
-root=$work/root
 mkdir -p "$root"/var/lib/dpkg/{info,updates} "$root/usr/lib/systemd/system"
 : >"$root/var/lib/dpkg/status"
 into() { dpkg --root="$root" --force-script-chrootless --force-depends --log=/dev/null "$@" >"$work/dpkg.log" 2>&1 || { cat "$work/dpkg.log"; exit 1; }; }
 into --install "${packages[@]}"
-granary=$root/usr/bin/granary
-[ "$("$granary" version)" = "granary $(cat VERSION)" ]
-lib=$(dirname "$(find "$root/usr/lib" -name libgranary.so)")
-
-# The command finds the library that came with it; the package's library is stripped, and still readable.
-# shellcheck disable=SC2016 # the shell that is started expands these
-"$granary" run -- sh -c 'grep -q "$1" /proc/$$/maps && "$2" stats $$' sh "$lib/libgranary.so.1" "$granary" | grep allocations >/dev/null
+use_command
 
 # Programs link by pkg-config and by CMake.
 export PKG_CONFIG_PATH=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
@@ -61,9 +46,4 @@ printf '[Service]\nExecStart=/usr/bin/sleep 1\n' >"$root/usr/lib/systemd/system/
 "$granary" enable nap --root "$root"
 grep -q "/usr/lib/$(basename "$lib")/libgranary.so.1" "$root/etc/systemd/system/nap.service.d/granary.conf"
 into --remove granary libgranary1 libgranary-dev
-left=$(find "$root" -iname '*granary*' -not -path '*/dpkg/*')
-if [ -n "$left" ]; then
-  printf 'test_deb.sh: left behind:\n%s\n' "$left"
-  exit 1
-fi
-echo "test_deb.sh: ok"
+nothing_left -not -path '*/dpkg/*'
