@@ -235,3 +235,11 @@ const (
 
 // MetricCurve is the series of latencies by the share of requests that did not exceed them.
 const MetricCurve = "latency by percentile"
+
+// Counted is a number with its word: 1 round, 2 rounds.
+func Counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/stat"
 )
 
@@ -14,7 +15,7 @@ const effect = 0.03
 // Sentences are the verdict in words.
 func (v Verdict) Sentences() []string {
 	best := v.Standings[0]
-	out := []string{fmt.Sprintf("%s over %d rows: %s.", v.Goal.Title, v.Rows, best.Contender.Name)}
+	out := []string{fmt.Sprintf("%s over %s: %s.", v.Goal.Title, bench.Counted(v.Rows, "row"), best.Contender.Name)}
 	var same, worse, missing []string
 	var equals []stat.Comparison
 	for _, s := range v.Standings[1:] {
@@ -82,9 +83,9 @@ func further(all []stat.Comparison) string {
 		most, rounds = max(most, n), c.Rounds
 	}
 	if most <= rounds {
-		return fmt.Sprintf("%d rounds would have shown %g %%", rounds, effect*100)
+		return fmt.Sprintf("%s would have shown %g %%", bench.Counted(rounds, "round"), effect*100)
 	}
-	return fmt.Sprintf("%d more rounds would tell %g %%", most-rounds, effect*100)
+	return fmt.Sprintf("%s would tell %g %%", bench.Counted(most-rounds, "more round"), effect*100)
 }
 
 // A Pair is the ratio of two contenders' costs for a goal.

@@ -151,7 +151,7 @@ func TestAReportIsWrittenAgainForAnotherGoal(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := run(t, "bench report", dir, "--goal", "throughput", "--service", "redis")
-	if err != nil || !strings.Contains(out, "Highest throughput over 1 rows: granary.") || !strings.Contains(out, "/etc/systemd/system/redis.service.d/") {
+	if err != nil || !strings.Contains(out, "Highest throughput over 1 row: granary.") || !strings.Contains(out, "/etc/systemd/system/redis.service.d/") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "report.html")); err != nil {

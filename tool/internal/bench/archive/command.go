@@ -102,7 +102,7 @@ func Print(out io.Writer, r *bench.Results, goal advice.Goal) {
 			who = r.Contenders[0].Name
 		}
 		width, _ := term.Width(out)
-		for _, t := range report.Tables(fmt.Sprintf("%s under %s: medians of %d rounds, %.0f s", r.Scenario, who, r.Rounds, r.Seconds), r, against(r)) {
+		for _, t := range report.Tables(fmt.Sprintf("%s under %s: medians of %s, %.0f s", r.Scenario, who, bench.Counted(r.Rounds, "round"), r.Seconds), r, against(r)) {
 			t.Terminal(out, width)
 		}
 		fmt.Fprint(out, report.Legend(against(r)))

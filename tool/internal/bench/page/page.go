@@ -154,7 +154,7 @@ func verdicts(r *bench.Results, goal advice.Goal) []verdict {
 
 func costText(s advice.Standing) string {
 	if s.Missing > 0 {
-		return fmt.Sprintf("%d rows missing", s.Missing)
+		return bench.Counted(s.Missing, "row") + " missing"
 	}
 	return fmt.Sprintf("%.3f", s.Cost)
 }
@@ -190,7 +190,7 @@ func cellOf(line report.Line, c report.Cell) cell {
 		return cell{Value: "–", Class: "none"}
 	}
 	out := cell{Value: report.Number(c.Median, line.Row.Unit), Spread: c.Spread(), Mark: c.Mark()}
-	out.Title = fmt.Sprintf("median of %d rounds, %s to %s", c.Rounds, report.Number(c.Range.Low, line.Row.Unit), report.Number(c.Range.High, line.Row.Unit))
+	out.Title = fmt.Sprintf("median of %s, %s to %s", bench.Counted(c.Rounds, "round"), report.Number(c.Range.Low, line.Row.Unit), report.Number(c.Range.High, line.Row.Unit))
 	switch {
 	case c.Best:
 		out.Class = "best"

@@ -31,6 +31,7 @@ type Watch struct {
 	cpu    [][2]float64
 	pss    [][2]float64
 	heap   [][2]float64
+	others bool // the server has children, which are not counted
 }
 
 // watch starts to sample.
@@ -78,6 +79,9 @@ func (w *Watch) readWhole() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := time.Since(w.start).Seconds()
+	if w.server.spec.Alone && len(w.server.proc.Tree(w.server.PID())) > 1 {
+		w.others = true
+	}
 	if m, err := w.server.Memory(); err == nil {
 		w.pss = append(w.pss, [2]float64{at, float64(m.PSS)})
 		w.heap = append(w.heap, [2]float64{at, float64(m.Anonymous)})

@@ -32,6 +32,7 @@ type ServerSpec struct {
 	Grace      time.Duration               // between SIGTERM and SIGKILL; 20 s when 0
 	Signal     syscall.Signal              // that asks it to end; SIGTERM when 0
 	Tree       bool                        // it consists of several processes: all are counted
+	Alone      bool                        // nothing is known of its processes: it is said when it has others, which are not counted
 }
 
 // A Server is a started ServerSpec in a temporary folder.
@@ -265,6 +266,16 @@ func (s *Server) Resident() (float64, error) {
 	}
 	rss, err := s.proc.Resident(s.PID())
 	return float64(rss), err
+}
+
+// Alive is nil as long as the server runs, and looks like going on; else the error tells its end.
+func (s *Server) Alive() error {
+	select {
+	case <-s.process.Done():
+		return s.process.Died(s.spec.Name)
+	case <-time.After(100 * time.Millisecond):
+		return nil
+	}
 }
 
 // explain adds the server's last words to an error that its death caused.

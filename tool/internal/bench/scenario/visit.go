@@ -128,6 +128,9 @@ func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) err
 	load := &Load{watch: w}
 	err := work(ctx, load)
 	w.stop()
+	if w.others {
+		v.sample.Note(fmt.Sprintf("%s starts other processes, whose memory is not counted; write `processes: tree` into the plan to count all, or `one` if that is meant", v.Server.spec.Name))
+	}
 	for _, point := range w.rss {
 		v.peak = max(v.peak, point[1])
 	}

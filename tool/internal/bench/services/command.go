@@ -2,13 +2,10 @@ package services
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,120 +15,8 @@ import (
 	"granary/tool/internal/bench/run"
 	"granary/tool/internal/bench/scenario"
 
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 )
-
-// A Service is a user's own program as a plan file describes it. In every text, $PORT is a free
-// loopback port, $DIR a temporary folder, both new for each start.
-type Service struct {
-	Name        string            `yaml:"name"`
-	Command     []string          `yaml:"command"`
-	Environment map[string]string `yaml:"environment"`
-	Processes   string            `yaml:"processes"` // "one", or "tree": all its children count
-	Before      [][]string        `yaml:"before"`    // commands that prepare $DIR
-	Ready       ready             `yaml:"ready"`
-	Loads       []loadPlan        `yaml:"load"`
-	Stop        stopRule          `yaml:"stop"`
-	Settle      time.Duration     `yaml:"settle"`
-	Rounds      int               `yaml:"rounds"`
-}
-
-type ready struct {
-	TCP     string        `yaml:"tcp"`
-	HTTP    string        `yaml:"http"`
-	Command []string      `yaml:"command"`
-	Within  time.Duration `yaml:"within"`
-}
-
-type loadPlan struct {
-	Name    string        `yaml:"name"`
-	Command []string      `yaml:"command"`
-	For     time.Duration `yaml:"for"` // without a command: how long the server is watched
-	Metrics []loadMetric  `yaml:"metrics"`
-}
-
-type loadMetric struct {
-	Name    string       `yaml:"name"`
-	Pattern string       `yaml:"pattern"` // its first group is the value
-	Unit    string       `yaml:"unit"`
-	Better  bench.Better `yaml:"better"`
-	Scale   float64      `yaml:"scale"` // what the value is multiplied by; 1 when left out
-
-	expression *regexp.Regexp
-}
-
-type stopRule struct {
-	Signal string        `yaml:"signal"`
-	Within time.Duration `yaml:"within"`
-}
-
-// ReadService reads and checks a plan file.
-func ReadService(path string) (Service, error) {
-	var s Service
-	file, err := os.Open(path)
-	if err != nil {
-		return s, fmt.Errorf("read the plan: %w", err)
-	}
-	defer file.Close()
-	decoder := yaml.NewDecoder(file)
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&s); err != nil {
-		return s, fmt.Errorf("%s: %w", path, err)
-	}
-	if err := s.check(); err != nil {
-		return s, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
-}
-
-func (s *Service) check() error {
-	switch {
-	case s.Name == "":
-		return errors.New("it has no `name`")
-	case len(s.Command) == 0:
-		return errors.New("it has no `command`; write the program and its arguments as a list")
-	case s.Processes != "" && s.Processes != "one" && s.Processes != "tree":
-		return fmt.Errorf("`processes` is one or tree, not %q", s.Processes)
-	case len(s.Loads) > 0 && s.Ready.TCP == "" && s.Ready.HTTP == "" && s.Ready.Command == nil:
-		return errors.New("it has a `load` but no `ready`; say how to see that the service answers: tcp, http or command")
-	}
-	if s.Stop.Signal != "" && unix.SignalNum(s.Stop.Signal) == 0 {
-		return fmt.Errorf("`stop: signal` %q is no signal; write one such as SIGINT", s.Stop.Signal)
-	}
-	for i := range s.Loads {
-		if err := s.Loads[i].check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *loadPlan) check() error {
-	if l.Name == "" {
-		return errors.New("a `load` has no `name`")
-	}
-	if (len(l.Command) == 0) == (l.For == 0) {
-		return fmt.Errorf("load %s needs `command`, or `for` (how long to watch), and not both", l.Name)
-	}
-	for i := range l.Metrics {
-		m := &l.Metrics[i]
-		var err error
-		if m.expression, err = regexp.Compile("(?m)" + m.Pattern); err != nil {
-			return fmt.Errorf("metric %s of load %s: %w", m.Name, l.Name, err)
-		}
-		if m.Name == "" || m.expression.NumSubexp() < 1 {
-			return fmt.Errorf("metric %q of load %s needs a `name`, and a `pattern` with a group (...) around the value", m.Name, l.Name)
-		}
-		if m.Better != bench.Lower && m.Better != bench.Higher && m.Better != bench.Neutral {
-			return fmt.Errorf("metric %s of load %s: `better` is lower or higher, not %q", m.Name, l.Name, m.Better)
-		}
-		if m.Scale == 0 {
-			m.Scale = 1
-		}
-	}
-	return nil
-}
 
 // Scenario is the service as a scenario, run like the built-in ones.
 func (s Service) Scenario() scenario.Scenario {
@@ -193,6 +78,9 @@ func (s *serviceVisit) enter(ctx context.Context, v *scenario.Visit) (err error)
 		return err
 	}
 	s.dir = v.Dir
+	if err := s.unanswered(ctx); err != nil {
+		return err
+	}
 	for _, command := range s.Before {
 		words := s.expand(command)
 		if _, err := v.Tool(ctx, words[0], words[1:]...); err != nil {
@@ -200,6 +88,24 @@ func (s *serviceVisit) enter(ctx context.Context, v *scenario.Visit) (err error)
 		}
 	}
 	return nil
+}
+
+// unanswered makes sure that nobody else answers in the place of the service, which would be taken for it.
+func (s *serviceVisit) unanswered(ctx context.Context) (err error) {
+	address := s.text(s.Ready.TCP)
+	switch {
+	case s.Ready.TCP != "":
+		err = connects(ctx, address)
+	case s.Ready.HTTP != "":
+		address = s.text(s.Ready.HTTP)
+		err = fetch(ctx, address)
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	return fmt.Errorf("something answers at %s before the service is started; stop it, or let the plan use $PORT, which is free", address)
 }
 
 // text fills in what a text of the plan leaves open.
@@ -218,7 +124,7 @@ func (s *serviceVisit) expand(words []string) []string {
 func (s *serviceVisit) spec(v *scenario.Visit) scenario.ServerSpec {
 	words := s.expand(s.Command)
 	spec := scenario.ServerSpec{
-		Name: filepath.Base(words[0]), Path: v.Paths[s.Command[0]], Args: words[1:], Tree: s.Processes == "tree",
+		Name: filepath.Base(words[0]), Path: v.Paths[s.Command[0]], Args: words[1:], Tree: s.Processes == "tree", Alone: s.Processes == "",
 		ReadyLimit: s.Ready.Within, Grace: s.Stop.Within, Signal: unix.SignalNum(s.Stop.Signal),
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
@@ -258,6 +164,9 @@ func (s *serviceVisit) load(ctx context.Context, v *scenario.Visit, l loadPlan) 
 		return run.Lines(ctx, words[0], words[1:], run.Clean(v.Environ), func(line string) { printed += line + "\n" })
 	})
 	if err != nil {
+		return err
+	}
+	if err := v.Server.Alive(); err != nil {
 		return err
 	}
 	v.Set(scenario.MetricCPU, seen.CPUSeconds)

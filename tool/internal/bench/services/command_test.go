@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,7 +87,9 @@ func TestPlansThatAreWrongAreRefusedInOneSentence(t *testing.T) {
 	for text, sentence := range map[string]string{
 		"command: [sleep]":                    "it has no `name`",
 		"name: x":                             "it has no `command`",
-		"name: x\ncommand: [sleep]\nspeed: 1": "field speed not found",
+		"name: x\ncommand: [sleep]\nspeed: 1": `line 3: there is no setting "speed" here`,
+		"":                                    "it is empty",
+		"name: [x]":                           "line 1: cannot unmarshal",
 		"name: x\ncommand: [sleep]\nload: [{name: a}]":                                                                     "it has a `load` but no `ready`",
 		"name: x\ncommand: [sleep]\nstop: {signal: SIGFOO}":                                                                `"SIGFOO" is no signal`,
 		"name: x\ncommand: [no-such-program-here]":                                                                         "no-such-program-here is not installed",
@@ -111,6 +114,37 @@ func TestAPortThatIsTakenIsToldWithTheServersOwnWords(t *testing.T) {
 	_, printed, err := plan(t, taken)
 	if err == nil || !strings.Contains(printed, "start: redis-server died (exit status 1); the end of its log says:") {
 		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+func TestWhatAnswersAlreadyIsNotTakenForTheService(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	text := "name: x\ncommand: [sleep, '60']\nready: {tcp: '" + other.Addr().String() + "', within: 2s}\nload: [{name: a, for: 100ms}]\n"
+	_, printed, err := plan(t, text)
+	if err == nil || !strings.Contains(printed, "start: something answers at "+other.Addr().String()+" before the service is started") {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+func TestAServiceThatEndsUnderItsLoadIsNotMeasured(t *testing.T) {
+	text := strings.Replace(ownService, `[redis-benchmark, -p, $PORT, -t, set, -n, "5000", -q, --csv]`, `[sh, -c, "redis-cli -p $PORT shutdown nosave; echo '\"SET\",\"1\"'"]`, 1)
+	r, printed, err := plan(t, text)
+	if err == nil || !strings.Contains(printed, "writes: redis-server ended by itself; the end of its log says:") || len(r.Values("glibc", bench.Key{Phase: "writes", Metric: "rate"})) > 0 {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+func TestProcessesThatAreNotCountedAreSaid(t *testing.T) {
+	const note = "sh starts other processes, whose memory is not counted"
+	const text = "name: x\ncommand: [sh, -c, 'sleep 1; true']\n"
+	for more, want := range map[string]bool{"": true, "processes: one\n": false, "processes: tree\n": false} {
+		if _, printed, err := plan(t, text+more); err != nil || strings.Contains(printed, note) != want {
+			t.Errorf("%q: %v\n%s", more, err, printed)
+		}
 	}
 }
 
