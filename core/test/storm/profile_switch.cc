@@ -21,6 +21,19 @@ constexpr unsigned kMaxLog2 = 19;
 const storm::Deadline* g_deadline = nullptr;
 std::atomic<void*> g_exchange[64];  // blocks on their way to another thread
 size_t g_workers, g_cycles, g_samples;
+// Of so many cycles one is of each unusual kind. A long run is for many cycles: 10,000 take some
+// five minutes on two CPUs of their own.
+size_t g_kinds = 8;
+constexpr size_t kLongKinds = 64;
+size_t g_early_rss, g_last_rss;  // KiB, while nothing is collected
+
+size_t ResidentKib() {
+  size_t pages = 0;
+  FILE* const file = fopen("/proc/self/statm", "r");
+  CHECK(file != nullptr && fscanf(file, "%*u %zu", &pages) == 1);
+  fclose(file);
+  return pages * static_cast<size_t>(getpagesize()) / 1024;
+}
 
 void Exchange(uint64_t* random) {
   void* const mine = malloc(RandomSize(random, 14));
@@ -91,12 +104,14 @@ void Switch(uint64_t random) {
   while (!g_deadline->Passed()) {
     CHECK(granary_profile_start(size_t{64} << NextRandom(&random) % 14, NextRandom(&random)) == 0);
     usleep(static_cast<useconds_t>(NextRandom(&random) % 3000));
-    const uint64_t choice = NextRandom(&random) % 8;
+    const uint64_t choice = NextRandom(&random) % g_kinds;
     if (choice == 0) granary_profile_pause();
     if (choice == 1) CHECK(granary_profile_reset() == 0);
     if (choice == 2 && g_cycles % 8 == 0) granary_profile_dump(path);
-    LookAtStacks();
+    if (choice < 8) LookAtStacks();
     if (choice != 3) granary_profile_stop();
+    if (choice == 4) g_last_rss = ResidentKib();
+    if (g_early_rss == 0 && g_cycles > 1000) g_early_rss = g_last_rss;
     ++g_cycles;
   }
   granary_profile_stop();
@@ -116,11 +131,15 @@ int main(int argc, char** argv) {
   const storm::Deadline deadline(options.seconds);
   g_deadline = &deadline;
   g_workers = options.seconds > storm::kSmokeSeconds ? kLongWorkers : kWorkers;
+  if (g_workers == kLongWorkers) g_kinds = kLongKinds;
   storm::RunThreads(g_workers + 1, options.seed, WorkOrSwitch);
   for (std::atomic<void*>& block : g_exchange) free(block.load());
   granary_profile_summary none;
   CHECK(granary_profile_summarize(&none, sizeof none) == -1);
   CHECK(g_cycles > 5 && g_samples > 0);
+  // What threads hold goes up and down; what each cycle left would add up.
+  if (g_cycles > 3000) CHECK(g_last_rss < 2 * g_early_rss);
+  printf("%zu KiB after 1,000 cycles, %zu at the end; ", g_early_rss, g_last_rss);
   printf("%zu times on and off, %zu samples\n", g_cycles, g_samples);
   return 0;
 }
