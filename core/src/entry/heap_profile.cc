@@ -27,13 +27,16 @@ bool IsOurs(uintptr_t frame) {
 struct CallStack {
   uintptr_t frames[profile::kMostDepth + 16];
   size_t first = 0, end = 0;
+  profile::Ends ends;
 
   GRANARY_ALWAYS_INLINE CallStack() {
     unwind::Result how;
     end = unwind::Walk(unwind::Here(), frames, sizeof frames / sizeof *frames, &how);
     while (first < end && IsOurs(frames[first])) ++first;
     const size_t most = profile_files::MostDepth();
+    const bool cut = how.stop == unwind::Stop::kFull || end - first > most;
     if (end - first > most) end = first + most;
+    ends = {cut, !cut && how.stop != unwind::Stop::kOutermost, how.guessed};
   }
 };
 
@@ -45,7 +48,8 @@ void Heap::Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept
   upkeep_.Poll();  // a program that lives in its caches takes no other slow path
   CallStack stack;
   CountLate(c);
-  const profile::Taken taken{p, c, bytes, requested, Linux::NowNanos(), Linux::ThreadId()};
+  const profile::Taken taken{p,         c, bytes, requested, Linux::NowNanos(), Linux::ThreadId(),
+                             stack.ends};
   const bool recorded =
       profile_.Record(page_map, taken, stack.frames + stack.first, stack.end - stack.first);
   FreeDeferred();

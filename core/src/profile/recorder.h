@@ -26,6 +26,7 @@ struct Taken {
   size_t bytes, requested;  // of the object, and asked for
   uint64_t nanos;           // CLOCK_MONOTONIC
   uint32_t thread;
+  Ends ends = {};  // each 0 or 1
 };
 
 struct Beginning {

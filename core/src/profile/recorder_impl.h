@@ -150,6 +150,9 @@ bool Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t*
   Locked hold(mutex_);
   if (!Collects() || table_->active == 0) return false;
   ++table_->taken;
+  table_->ends.cut += taken.ends.cut;
+  table_->ends.early += taken.ends.early;
+  table_->ends.guessed += taken.ends.guessed;
   table_->lost.reentered = reentered_.load(std::memory_order_relaxed);
   const uint32_t row = StackOf(frames, depth);
   if (row == kNoStack) {

@@ -73,6 +73,13 @@ struct Lost {
   uint64_t late_bytes;  // their estimated bytes
 };
 
+// How stacks ended, in samples; those that none of these counts are whole.
+struct Ends {
+  uint64_t cut;      // at the most frames that are kept
+  uint64_t early;    // at code or a frame from which there is no way on
+  uint64_t guessed;  // whole or not, some frames were found by their frame pointers alone
+};
+
 struct Head {
   uint64_t generation;  // changes whenever what was collected is discarded; 0 when there is nothing
   uint64_t rate;        // bytes: the mean distance between samples
@@ -85,6 +92,7 @@ struct Head {
   uint32_t live_samples;
   uint32_t padding;
   Lost lost;
+  Ends ends;
   Amount allocated, freed;  // sums over all stacks
   // Exact, from the counters: allocations until collecting began; class 0 stands for large blocks,
   // whose live bytes are in `large_live_bytes`.

@@ -104,6 +104,9 @@ func (r *sampleReader) read() (*Samples, error) {
 	s.Active, s.Collected = r.of(r.head, "head.active", 8) != 0, true
 	s.Lost = Lost{r.of(r.head, "head.lost_stacks", 8), r.of(r.head, "head.lost_samples", 8), r.of(r.head, "head.lost_reentered", 8), r.of(r.head, "head.lost_late", 8)}
 	started := r.of(r.head, "head.started_nanos", 8)
+	if _, ok := r.l.constants["profile.head.ends_cut"]; ok { // older libraries do not tell
+		s.Ends = Ends{r.of(r.head, "head.ends_cut", 8), r.of(r.head, "head.ends_early", 8), r.of(r.head, "head.ends_guessed", 8)}
+	}
 	if err := r.stacks(s, started); err != nil {
 		return nil, err
 	}

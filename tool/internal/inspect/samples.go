@@ -12,6 +12,7 @@ type Samples struct {
 	Taken      uint64 // samples so far
 	For        time.Duration
 	Lost       Lost
+	Ends       Ends
 	Stacks     []Stack
 	Live       []Sample
 	Before     []Before // what lived when sampling was switched on
@@ -23,6 +24,13 @@ type Lost struct {
 	Samples   uint64 // there was no room for them while they lived
 	Reentered uint64 // a signal handler allocated while its thread recorded another
 	Late      uint64 // a cache had no countdown yet
+}
+
+// Ends counts samples whose stack is not known to be whole.
+type Ends struct {
+	Cut     uint64 // at the most frames that are kept
+	Early   uint64 // at code or a frame from which there is no way on
+	Guessed uint64 // whole or not, some frames were found by frame pointers alone
 }
 
 // Total is how many were lost in all.

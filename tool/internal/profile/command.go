@@ -195,6 +195,10 @@ func (h Heap) Words() []string {
 		words = append(words, fmt.Sprintf("%s samples are missing: %s had no room, %s came while a sample was being taken, %s before a cache was ready",
 			present.Count(lost.Total()), present.Count(lost.Stacks+lost.Samples), present.Count(lost.Reentered), present.Count(lost.Late)))
 	}
+	if e := h.Samples.Ends; e.Early+e.Cut+e.Guessed > 0 {
+		words = append(words, fmt.Sprintf("of %s stacks %s end early, at code without unwind tables; %s are longer than what is kept, and %s were followed by frame pointers alone somewhere",
+			present.Count(h.Samples.Taken), present.Count(e.Early), present.Count(e.Cut), present.Count(e.Guessed)))
+	}
 	if h.Pins != nil && h.Pins.Pages > 0 {
 		words = append(words, fmt.Sprintf("%s pages are held in place by objects that leave %s of them idle", present.Count(h.Pins.Pages), present.Bytes(h.Pins.Total)))
 	}

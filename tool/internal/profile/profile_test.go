@@ -35,7 +35,7 @@ func sample() Heap {
 			{Start: program, End: program + 0x1000, Offset: 0x1000, Path: "/usr/bin/server", BuildID: "c0ffee"},
 		},
 		Samples: &inspect.Samples{
-			Active: true, Collected: true, Rate: 512 << 10, Taken: 1234, For: 30 * time.Second, Lost: inspect.Lost{Stacks: 3},
+			Active: true, Collected: true, Rate: 512 << 10, Taken: 1234, For: 30 * time.Second, Lost: inspect.Lost{Stacks: 3}, Ends: inspect.Ends{Early: 12, Guessed: 1},
 			Stacks: []inspect.Stack{
 				{Frames: []uint64{library + 0x20, program + 0x101, program + 0x11}, Allocated: amount(1000, 64000), Freed: amount(400, 25600), Lifetimes: []float64{0, 300, 100, 0}},
 				{Frames: []uint64{jitted + 5, program + 0x11}, Allocated: amount(5, 5<<20), Temporary: amount(1, 1<<20)},
