@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,16 +39,13 @@ var mariadb = scenario.Scenario{
 }
 
 const (
-	mariadbLimit = 60 * time.Second
-	mariadbGrace = 60 * time.Second
-
 	transactions = "transactions"
 	cpuPerTrans  = "server CPU a transaction"
 )
 
 func mariadbPhases(values scenario.Values) []scenario.Phase {
 	list := []scenario.Phase{
-		scenario.StartPhase(startMariadb),
+		scenario.StartPhase(mariadbServer.start),
 		scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
 			_, err := sysbench(ctx, v, values.Words("workloads")[0], 16, int(max(1, values.Duration("warmup").Seconds())), nil)
 			return err
@@ -84,44 +82,32 @@ func mariadbArgs(dir, data string) []string {
 	}
 }
 
-// prepareMariadb makes a data folder with a filled table, of which each visit gets a copy.
-func prepareMariadb(ctx context.Context, shared *scenario.Shared) error {
-	if err := openFiles(2*last(shared.Values.Numbers("threads")) + 1000); err != nil {
+// mariadbServer has a filled table.
+var mariadbServer = database{
+	program: "mariadbd", owner: mariadbUser, args: mariadbArgs, limit: 60 * time.Second, grace: 60 * time.Second, signal: syscall.SIGTERM,
+	create: func(ctx context.Context, shared *scenario.Shared, data string) error {
+		_, err := shared.Tool(ctx, shared.Paths["mariadb-install-db"], "--no-defaults", "--datadir="+data, "--user="+mariadbUser(),
+			"--skip-test-db", "--auth-root-authentication-method=normal")
 		return err
-	}
-	data := filepath.Join(shared.Dir, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
-	}
-	if err := scenario.Give(shared.Dir, mariadbUser()); err != nil {
+	},
+	ready: func(ctx context.Context, shared *scenario.Shared, dir string) error {
+		return mariadbAdmin(ctx, shared, dir, "ping")
+	},
+	fill: func(ctx context.Context, shared *scenario.Shared) error {
+		if err := mariadbAdmin(ctx, shared, shared.Dir, "create", "sbtest"); err != nil {
+			return err
+		}
+		_, err := shared.Tool(ctx, shared.Paths["sysbench"], append(sysbenchArgs(shared, shared.Dir), "oltp_read_only", "prepare")...)
 		return err
-	}
-	if _, err := shared.Tool(ctx, shared.Paths["mariadb-install-db"], "--no-defaults", "--datadir="+data, "--user="+mariadbUser(),
-		"--skip-test-db", "--auth-root-authentication-method=normal"); err != nil {
-		return err
-	}
-	server, err := run.Start(run.Spec{
-		Path: shared.Paths["mariadbd"], Args: mariadbArgs(shared.Dir, data), Env: run.Clean(shared.Environ), Dir: shared.Dir,
-		Log: filepath.Join(shared.Dir, "mariadbd.log"),
-	})
-	if err != nil {
-		return err
-	}
-	defer server.Stop(mariadbGrace)
-	admin := func(ctx context.Context, words ...string) error {
-		return mariadbAdmin(ctx, shared, shared.Dir, words...)
-	}
-	if err := server.WaitReady(ctx, "mariadbd", mariadbLimit, func(ctx context.Context) error { return admin(ctx, "ping") }); err != nil {
-		return err
-	}
-	if err := admin(ctx, "create", "sbtest"); err != nil {
-		return err
-	}
-	_, err = shared.Tool(ctx, shared.Paths["sysbench"], append(sysbenchArgs(shared, shared.Dir), "oltp_read_only", "prepare")...)
-	return err
+	},
 }
 
-func last(numbers []int) int { return numbers[len(numbers)-1] }
+func prepareMariadb(ctx context.Context, shared *scenario.Shared) error {
+	if err := openFiles(2*slices.Max(shared.Values.Numbers("threads")) + 1000); err != nil {
+		return err
+	}
+	return mariadbServer.prepare(ctx, shared)
+}
 
 // openFiles makes sure that load generators may have so many connections.
 func openFiles(want int) error {
@@ -143,20 +129,6 @@ func mariadbAdmin(ctx context.Context, shared *scenario.Shared, dir string, word
 	args := append([]string{"--no-defaults", "-S", filepath.Join(dir, "s"), "-u", "root"}, words...)
 	_, err := shared.Tool(ctx, shared.Paths["mariadb-admin"], args...)
 	return err
-}
-
-func startMariadb(ctx context.Context, v *scenario.Visit) error {
-	data := filepath.Join(v.Dir, "data")
-	if _, err := v.Tool(ctx, "/bin/cp", "-a", filepath.Join(v.Shared.Dir, "data"), data); err != nil {
-		return err
-	}
-	if err := scenario.Give(v.Dir, mariadbUser()); err != nil {
-		return err
-	}
-	return v.Start(ctx, scenario.ServerSpec{
-		Name: "mariadbd", Path: v.Paths["mariadbd"], Args: mariadbArgs(v.Dir, data), ReadyLimit: mariadbLimit, Grace: mariadbGrace,
-		Ready: func(ctx context.Context) error { return mariadbAdmin(ctx, v.Shared, v.Dir, "ping") },
-	})
 }
 
 // sysbenchArgs are those of every call. There is one table, as sysbench prepares its statements for each

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/run"
 	"granary/tool/internal/bench/scenario"
 	"granary/tool/internal/bench/stat"
 )
@@ -34,7 +33,7 @@ var postgres = scenario.Scenario{
 		{Name: "scale", Kind: scenario.Number, Full: "5", Quick: "2", Long: "50", Least: 1, Help: "hundred thousands of accounts"},
 		scenario.SettleParam(),
 	},
-	Prepare: preparePostgres,
+	Prepare: postgresServer.prepare,
 	Phases:  postgresPhases,
 }
 
@@ -42,7 +41,7 @@ var postgres = scenario.Scenario{
 const postgresUser = "postgres"
 
 func postgresPhases(values scenario.Values) []scenario.Phase {
-	list := []scenario.Phase{scenario.StartPhase(startPostgres), scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
+	list := []scenario.Phase{scenario.StartPhase(postgresServer.start), scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
 		_, err := v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-S", "-c", "4", "-T", "1", "postgres")
 		return err
 	})}
@@ -63,51 +62,22 @@ func postgresArgs(dir, data string) []string {
 	return []string{"-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "max_connections=600", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=128MB"}
 }
 
-// preparePostgres makes a data folder filled by pgbench, of which each visit gets a copy.
-func preparePostgres(ctx context.Context, shared *scenario.Shared) error {
-	data := filepath.Join(shared.Dir, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
-	}
-	if err := scenario.Give(shared.Dir, postgresUser); err != nil {
+// postgresServer is filled by pgbench. It consists of a process for each connection.
+var postgresServer = database{
+	program: "postgres", owner: func() string { return postgresUser }, becomes: true, args: postgresArgs, limit: 30 * time.Second, grace: 30 * time.Second,
+	signal: syscall.SIGINT, tree: true, ready: postgresReady,
+	create: func(ctx context.Context, shared *scenario.Shared, data string) error {
+		return shared.ToolAs(ctx, postgresUser, shared.Paths["initdb"], "-D", data, "-A", "trust", "-U", "granary", "--no-sync")
+	},
+	fill: func(ctx context.Context, shared *scenario.Shared) error {
+		_, err := shared.Tool(ctx, shared.Paths["pgbench"], "-h", shared.Dir, "-U", "granary", "-i", "-q", "-s", shared.Values["scale"], "postgres")
 		return err
-	}
-	if err := shared.ToolAs(ctx, postgresUser, shared.Paths["initdb"], "-D", data, "-A", "trust", "-U", "granary", "--no-sync"); err != nil {
-		return err
-	}
-	credential, err := scenario.Credential(postgresUser)
-	if err != nil {
-		return err
-	}
-	server, err := run.Start(run.Spec{
-		Path: shared.Paths["postgres"], Args: postgresArgs(shared.Dir, data), Env: run.Clean(shared.Environ), Dir: shared.Dir,
-		Log: filepath.Join(shared.Dir, "postgres.log"), Credential: credential,
-	})
-	if err != nil {
-		return err
-	}
-	defer server.StopBy(syscall.SIGINT, 30*time.Second)
-	if err := server.WaitReady(ctx, "postgres", 30*time.Second, func(ctx context.Context) error { return postgresReady(ctx, shared, shared.Dir) }); err != nil {
-		return err
-	}
-	_, err = shared.Tool(ctx, shared.Paths["pgbench"], "-h", shared.Dir, "-U", "granary", "-i", "-q", "-s", shared.Values["scale"], "postgres")
-	return err
+	},
 }
 
 func postgresReady(ctx context.Context, shared *scenario.Shared, dir string) error {
 	_, err := shared.Tool(ctx, shared.Paths["pg_isready"], "-h", dir, "-d", "postgres", "-U", "granary")
 	return err
-}
-
-func startPostgres(ctx context.Context, v *scenario.Visit) error {
-	data := filepath.Join(v.Dir, "data")
-	if _, err := v.Tool(ctx, "/bin/cp", "-a", filepath.Join(v.Shared.Dir, "data"), data); err != nil {
-		return err
-	}
-	return v.Start(ctx, scenario.ServerSpec{
-		Name: "postgres", Path: v.Paths["postgres"], Args: postgresArgs(v.Dir, data), User: postgresUser, Signal: syscall.SIGINT, Tree: true,
-		Ready: func(ctx context.Context) error { return postgresReady(ctx, v.Shared, v.Dir) },
-	})
 }
 
 func postgresStep(ctx context.Context, v *scenario.Visit, workload string, clients int) error {
