@@ -1,6 +1,6 @@
 // The options of jemalloc's that steer memory, each in a child that starts with it: address space
-// that goes back, large blocks that go at once, structures on huge pages, caches that share, and a
-// new that never throws.
+// that goes back, large blocks that go at once, structures and objects on huge pages, caches that
+// share and that hold small objects only, and a new that never throws.
 #include <malloc.h>
 
 #include <new>
@@ -108,7 +108,40 @@ void CheckCaches(bool shared) {
   CHECK(Get<unsigned>("opt.narenas") == 1);
 }
 
+// Whether an object of 8,000 bytes waits in a cache when it is freed.
+void CheckCached(bool large) {
+  static void* blocks[64];
+  for (void*& p : blocks) p = Hide(malloc(8000));
+  const uint64_t before = Figure("cached");
+  for (void* p : blocks) free(p);
+  CHECK((Figure("cached") >= before + 8000) == large);
+}
+
+// Whether the system was asked for huge pages, at the start of a heap and beyond its first 128 MiB.
+void CheckHuge(bool small_heap, bool large_heap) {
+  const auto asked = [] {
+    FILE* const file = fopen("/proc/self/smaps", "r");
+    CHECK(file != nullptr);
+    char line[512];
+    bool found = false;
+    while (fgets(line, sizeof line, file) != nullptr) {
+      found |= strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") != nullptr;
+    }
+    fclose(file);
+    return found;
+  };
+  Touched(1000);
+  CHECK(asked() == small_heap);
+  for (size_t i = 0; i < 80000; ++i) CHECK(Hide(malloc(3000)) != nullptr);
+  CHECK(asked() == large_heap);
+}
+
 void Act(const char* what) {
+  if (strcmp(what, "cached") == 0) return CheckCached(true);
+  if (strcmp(what, "not cached") == 0) return CheckCached(false);
+  if (strcmp(what, "all huge") == 0) return CheckHuge(true, true);
+  if (strcmp(what, "large heaps huge") == 0) return CheckHuge(false, true);
+  if (strcmp(what, "none huge") == 0) return CheckHuge(false, false);
   if (strcmp(what, "unmap") == 0) return CheckAddressSpace(true);
   if (strcmp(what, "keep") == 0) return CheckAddressSpace(false);
   if (strcmp(what, "at once") == 0) return CheckOversize(true);
@@ -146,6 +179,12 @@ int main(int argc, char** argv) {
       {"MALLOC_CONF", "metadata_thp:always", "huge", false},
       {"MALLOC_CONF", "metadata_thp:auto", "huge", false},
       {"MALLOC_CONF", "metadata_thp:disabled", "small", false},
+      {"MALLOC_CONF", "tcache_max:32768", "cached", false},
+      {"MALLOC_CONF", "tcache_max:1024", "not cached", false},
+      {"MALLOC_CONF", "lg_tcache_max:10", "not cached", false},
+      {"MALLOC_CONF", "thp:always", "all huge", false},
+      {"MALLOC_CONF", "thp:default", "large heaps huge", false},
+      {"MALLOC_CONF", "thp:never", "none huge", false},
       {"MALLOC_CONF", "narenas:1", "shared", false},
       {"MALLOC_CONF", "narenas:default", "each", false},
       {"MALLOC_CONF", "experimental_infallible_new:false", "throw", false},

@@ -23,6 +23,11 @@ GRANARY_CONF=dirty_decay:1,cache_max:-1 under true 2>"$work/wrong"
 says "GRANARY_CONF: there is no option 'dirty_decay'; the nearest is 'dirty_decay_ms'" "$work/wrong"
 says "option cache_max cannot be '-1'; give 0 to 1048576" "$work/wrong"
 expect_equal 2 "$(wc -l <"$work/wrong")" 'lines about two wrong rows'
+MALLOC_CONF=stats_print:true,stats_print_opts:Jmabl under true 2>"$work/json"
+says '{"jemalloc":{"version":"' "$work/json"
+MALLOC_CONF=stats_print:true,stats_print_opts:gmabl under true 2>"$work/brief"
+says '___ Begin jemalloc statistics ___' "$work/brief"
+! grep -q 'Version:\|arenas\[' "$work/brief" || fail 'stats_print_opts left nothing out.'
 if GRANARY_CONF=abort_conf:true,nonsense:1 under true 2>"$work/abort"; then
   fail 'abort_conf did not end the program.'
 fi
