@@ -78,8 +78,14 @@ class Upkeep {
  private:
   friend struct Layout;
   static constexpr size_t kFreeGrowth = kMiB;  // what a heap may grow to before it pays for growth
+  static constexpr size_t kPayStep = 64 * kKiB;  // what a slow path pays at most
+  static constexpr uint32_t kPollsPerLook = 64;  // slow paths between two looks at the clock
+  static constexpr uint64_t kLookMillis = 500;   // from one look at the limits to the next
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
 
+  // Half a decay time.
+  static uint64_t WindowMillis() noexcept;
+  static uint64_t TickBefore(uint64_t end) noexcept;
   void PollWithoutHelper() noexcept;
   GRANARY_COLD void ServeControl() noexcept;
   void PollAsleep() noexcept;

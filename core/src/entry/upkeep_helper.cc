@@ -1,0 +1,166 @@
+// The helper thread: when there is one, what it does when it wakes, and who wakes it.
+#include <pthread.h>
+#include <signal.h>
+
+#include "entry/heap.h"
+#include "entry/upkeep.h"
+#include "unwind/unwind.h"
+
+// Absent from a program that is not linked to libpthread (glibc before 2.34).
+#pragma weak pthread_create
+
+// In the note (entry/note.h): the same word of the same file in every process.
+extern "C" const uint32_t granary_bell __attribute__((visibility("hidden")));
+
+namespace granary {
+namespace {
+
+constexpr size_t kHelperFrom = 8 * kMiB;    // heaps smaller than this need no thread,
+constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these where the program has but one
+constexpr uint32_t kQuietWindows = 20;      // ticks without work before the helper sleeps
+constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
+constexpr uint64_t kGrowthMillis =
+    12;  // a heap that took no tracker for so long has stopped growing
+constexpr size_t kPayHelpedFrom = kMiB;  // of growth, before the helper pays for it
+constexpr uint32_t kBellValue = 1;       // of granary_bell, for ever
+
+uint64_t DormantMillis() { return options.stats_file ? Publisher::kEveryMillis : kDormantMillis; }
+
+// Where the C library tells of modules under a lock only (unwind.h), this thread asks, which the
+// program never makes wait for itself. musl lets go of the lock in the child of a fork; glibc may
+// not, so there it is asked once.
+void LookAtModules(bool* asked) {
+#if defined(__GLIBC__)
+  constexpr bool kAgain = false;
+#else
+  constexpr bool kAgain = true;
+#endif
+  const bool samples = heap.profile().Collects();
+  if (samples && (kAgain || !*asked)) unwind::Refresh();
+  *asked = samples;
+}
+
+}  // namespace
+
+// When the helper looks again: at the window's end, or sooner where that is far.
+uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
+  const uint64_t soon = Linux::NowMillis() + kLookMillis;
+  return soon < end ? soon : end;
+}
+
+bool Upkeep::HelperPays() noexcept {
+  if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
+    return false;
+  const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
+  const size_t from = options.stats_file ? 0 : threads.seen() >= 2 ? kHelperFrom : kHelperAlone;
+  return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
+}
+
+void Upkeep::StartHelper() noexcept {
+  wanted_.store(false, std::memory_order_relaxed);
+  Helper expected = Helper::kNone;
+  if (!helper_.compare_exchange_strong(expected, Helper::kStarting)) return;
+  bool started = false;
+  if (&pthread_create != nullptr) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 64 * kKiB);
+    pthread_t thread;
+    started = pthread_create(&thread, &attributes, &Upkeep::HelperMain, this) == 0;
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  helper_.store(started ? Helper::kRunning : Helper::kRefused);
+}
+
+void* Upkeep::HelperMain(void* self) noexcept {
+#if defined(__GLIBC__)
+  pthread_setname_np(pthread_self(), "granary");
+#endif
+  static_cast<Upkeep*>(self)->HelperLoop();
+  return nullptr;
+}
+
+void Upkeep::HelperLoop() noexcept {
+  ApplyLimits();
+  bool modules_asked = false;
+  uint32_t quiet = 0;
+  uint64_t end = Linux::NowMillis() + WindowMillis();
+  uint64_t tick = TickBefore(end);
+  for (;;) {
+    if (control_.Pending()) control_.Serve();
+    LookAtModules(&modules_asked);
+    const uint64_t now = Linux::NowMillis();
+    publisher_.Poll(now);
+    LookIfDue(now);
+    CheckThresholds();
+    if (now >= tick) {
+      const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
+      const bool window = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
+      if (window) RunWindow();
+      const size_t after = heap.pages().Stats().released + heap.pages().used_bytes();
+      quiet = after == before ? quiet + 1 : 0;
+      if (window) end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
+      tick = TickBefore(end);
+      continue;
+    }
+    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+      Locked hold(running_);
+      PayForGrowth(~size_t{0});
+    }
+    if (heap.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
+      WatchGrowth(now + WindowMillis());
+      continue;
+    }
+    const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
+    dormant_.store(dormant, std::memory_order_relaxed);
+    asleep_.store(1);
+    const bool rung =
+        Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, control_.asked(),
+                             dormant ? DormantMillis() : tick - now);
+    asleep_.store(0);
+    if (dormant && !rung) {  // the decay time may be another by now
+      quiet = 0;
+      end = Linux::NowMillis() + WindowMillis();
+      tick = TickBefore(end);
+    }
+  }
+}
+
+void Upkeep::ServeControl() noexcept {
+  if (!HelperRuns()) return control_.Serve();
+  if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
+}
+
+// Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
+void Upkeep::WatchGrowth(uint64_t until) noexcept {
+  PageHeap<Linux>& pages = heap.pages();
+  uint64_t last = Linux::NowMillis();
+  for (uint64_t now = last; now < last + kGrowthMillis && now < until; now = Linux::NowMillis()) {
+    const uint32_t fresh = pages.fresh_trackers();
+    if (fresh != fresh_seen_.load(std::memory_order_relaxed)) {
+      fresh_seen_.store(fresh, std::memory_order_relaxed);
+      last = now;
+    }
+    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+      Locked hold(running_);
+      PayForGrowth(kMiB);
+    }
+    if (!pages.PrepareAhead()) Linux::SleepMicros(20);
+  }
+}
+
+void Upkeep::PollAsleep() noexcept {
+  if (options.dirty_decay_ms < 0) return;
+  if (!dormant_.load(std::memory_order_relaxed) && UnpaidGrowth() < kPayHelpedFrom &&
+      heap.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
+}
+
+}  // namespace granary
