@@ -140,6 +140,33 @@ func TestSettingsOfAnotherAllocator(t *testing.T) {
 	}
 }
 
+// Variables that are for the C library's malloc each get a word under Granary, in both spellings; those of
+// gperftools that Granary reads get none.
+func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
+	environ := []string{"MALLOC_ARENA_MAX=2", "MALLOC_TOP_PAD_=1", "TCMALLOC_RELEASE_RATE=5",
+		"GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1:glibc.rtld.nns=4"}
+	var said []string
+	for _, f := range options(World{}, allocators.Ours, environ) {
+		said = append(said, f.What+"; "+f.Remedy)
+	}
+	want := []string{
+		"MALLOC_ARENA_MAX is set, but granary does not read it; set instead: nothing: Granary has a cache for each CPU and no arenas",
+		"MALLOC_TOP_PAD_ is set, but granary does not read it; set instead: GRANARY_CONF=dirty_decay_ms:MILLISECONDS",
+		"glibc.malloc.arena_max is set, but granary does not read it; set instead: nothing: Granary has a cache for each CPU and no arenas",
+		"glibc.malloc.hugetlb is set, but granary does not read it; set instead: GRANARY_CONF=huge_pages:always",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("%q", said)
+	}
+	said = nil
+	for _, f := range options(World{}, "jemalloc", environ[3:]) {
+		said = append(said, f.Remedy)
+	}
+	if want := []string{"remove glibc.malloc.arena_max from GLIBC_TUNABLES", "remove glibc.malloc.hugetlb from GLIBC_TUNABLES"}; !slices.Equal(said, want) {
+		t.Errorf("%q", said)
+	}
+}
+
 func TestALimitedAddressSpace(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "ulimit -v 1000000; exec sleep 60")
 	if err := cmd.Start(); err != nil {

@@ -10,7 +10,15 @@ import (
 	"granary/tool/internal/inspect"
 )
 
-// settings are the variables that only some allocators read.
+const (
+	decay         = "GRANARY_CONF=dirty_decay_ms:MILLISECONDS"
+	noArenas      = "nothing: Granary has a cache for each CPU and no arenas"
+	ownPages      = "nothing: blocks above 1 MiB always have pages of their own"
+	alwaysChecked = "nothing: frees are always checked"
+	tunables      = "GLIBC_TUNABLES"
+)
+
+// settings are the variables that only some allocators read; with dots, parts of GLIBC_TUNABLES.
 var settings = []struct {
 	variable string
 	readBy   []string
@@ -18,19 +26,36 @@ var settings = []struct {
 }{
 	{"GRANARY_CONF", []string{allocators.Ours}, ""},
 	{"MALLOC_CONF", []string{"jemalloc", allocators.Ours}, "the same options in GRANARY_CONF"},
-	{"MALLOC_ARENA_MAX", []string{"glibc"}, "nothing: Granary has a cache for each CPU and no arenas"},
-	{"MALLOC_TRIM_THRESHOLD_", []string{"glibc"}, "GRANARY_CONF=dirty_decay_ms:MILLISECONDS"},
-	{"MALLOC_MMAP_THRESHOLD_", []string{"glibc"}, "nothing: blocks above 1 MiB always have pages of their own"},
-	{"TCMALLOC_RELEASE_RATE", []string{"tcmalloc"}, "GRANARY_CONF=dirty_decay_ms:MILLISECONDS"},
-	{"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", []string{"tcmalloc"}, "nothing: the caches belong to CPUs"},
-	{"MIMALLOC_PURGE_DELAY", []string{"mimalloc"}, "GRANARY_CONF=dirty_decay_ms:MILLISECONDS"},
+	{"MALLOC_ARENA_MAX", []string{"glibc"}, noArenas},
+	{"MALLOC_ARENA_TEST", []string{"glibc"}, noArenas},
+	{"MALLOC_TRIM_THRESHOLD_", []string{"glibc"}, decay},
+	{"MALLOC_TOP_PAD_", []string{"glibc"}, decay},
+	{"MALLOC_MMAP_THRESHOLD_", []string{"glibc"}, ownPages},
+	{"MALLOC_MMAP_MAX_", []string{"glibc"}, ownPages},
+	{"MALLOC_PERTURB_", []string{"glibc"}, "GRANARY_CONF=junk:true"},
+	{"MALLOC_CHECK_", []string{"glibc"}, alwaysChecked},
+	{"glibc.malloc.arena_max", []string{"glibc"}, noArenas},
+	{"glibc.malloc.arena_test", []string{"glibc"}, noArenas},
+	{"glibc.malloc.trim_threshold", []string{"glibc"}, decay},
+	{"glibc.malloc.top_pad", []string{"glibc"}, decay},
+	{"glibc.malloc.mmap_threshold", []string{"glibc"}, ownPages},
+	{"glibc.malloc.mmap_max", []string{"glibc"}, ownPages},
+	{"glibc.malloc.perturb", []string{"glibc"}, "GRANARY_CONF=junk:true"},
+	{"glibc.malloc.check", []string{"glibc"}, alwaysChecked},
+	{"glibc.malloc.tcache_count", []string{"glibc"}, "GRANARY_CONF=cache_bytes:BYTES"},
+	{"glibc.malloc.tcache_max", []string{"glibc"}, "GRANARY_CONF=cache_max:BYTES"},
+	{"glibc.malloc.hugetlb", []string{"glibc"}, "GRANARY_CONF=huge_pages:always"},
+	{"TCMALLOC_RELEASE_RATE", []string{"tcmalloc", allocators.Ours}, ""},
+	{"TCMALLOC_AGGRESSIVE_DECOMMIT", []string{"tcmalloc", allocators.Ours}, ""},
+	{"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", []string{"tcmalloc", allocators.Ours}, ""},
+	{"MIMALLOC_PURGE_DELAY", []string{"mimalloc"}, decay},
 }
 
 // options finds settings for another allocator than the one that runs, and options it does not know.
 func options(w World, allocator string, environ []string) []Finding {
 	var out []Finding
 	for _, s := range settings {
-		value := variable(environ, s.variable)
+		value := setting(environ, s.variable)
 		if value == "" {
 			continue
 		}
@@ -45,6 +70,19 @@ func options(w World, allocator string, environ []string) []Finding {
 	return out
 }
 
+// setting is the value of a variable, or of one part of GLIBC_TUNABLES.
+func setting(environ []string, name string) string {
+	if !strings.HasPrefix(name, "glibc.") {
+		return variable(environ, name)
+	}
+	for part := range strings.SplitSeq(variable(environ, tunables), ":") {
+		if value, ok := strings.CutPrefix(part, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 func contains(list []string, word string) bool {
 	return strings.Contains(" "+strings.Join(list, " ")+" ", " "+word+" ")
 }
@@ -55,6 +93,8 @@ func remedy(variable, allocator, instead string) string {
 		return "run the program under Granary: `granary run -- CMD`"
 	case allocator == allocators.Ours:
 		return "set instead: " + instead
+	case strings.HasPrefix(variable, "glibc."):
+		return "remove " + variable + " from " + tunables
 	}
 	return "remove " + variable
 }
