@@ -50,7 +50,7 @@ type Plan struct {
 	Rounds     int
 	First      int           // the number of the first round; above 0 when rounds are added to others
 	Parts      int           // how often Work ticks
-	Budget     time.Duration // nothing starts that would end after it, but the first step; 0 is no bound
+	Budget     time.Duration // nothing starts that would end after it, and what does not end by it is dropped, but the first step; 0 is no bound
 	Expect     time.Duration // how long a step is known to take; 0 when nothing is known
 	Limit      time.Duration // a step that takes longer is stopped and counts as failed; 0 is no limit
 	Out        Out           // who has failed before; nil is nobody
@@ -195,6 +195,7 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 				return errLate
 			}
 			r.leaveOut(subject, c.Name)
+			r.Progress.Drop(r.Parts * r.Rounds)
 			continue
 		}
 		began := r.Now()
@@ -203,6 +204,13 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 		longest = max(longest, r.Now().Sub(began))
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.Is(err, errLate) {
+			if round > r.First {
+				return errLate
+			}
+			r.leaveOut(subject, c.Name)
+			continue
 		}
 		if !sample.Empty() {
 			done = append(done, measured{c.Name, sample})
@@ -230,7 +238,6 @@ func (r runner) leaveOut(subject, contender string) {
 	}
 	r.results.Note(fmt.Sprintf("%s is left out%s, as %s would not have ended within %v; name fewer allocators, or run without --quick",
 		contender, of, they, r.Budget.Round(time.Second)))
-	r.Progress.Drop(r.Parts * r.Rounds)
 }
 
 func (r runner) step(ctx context.Context, step Step) (bench.Sample, error) {
@@ -238,9 +245,13 @@ func (r runner) step(ctx context.Context, step Step) (bench.Sample, error) {
 	r.Progress.Step(fmt.Sprintf("round %d/%d %s", step.Round-r.First+1, r.Rounds, label))
 	ticks := 0
 	within := ctx
-	if r.Limit > 0 {
+	limit, cause := r.Limit, fmt.Errorf("it did not end within %v and was stopped", r.Limit.Round(time.Millisecond))
+	if left := r.deadline.Sub(r.Now()); r.Budget > 0 && *r.begun > 1 && (limit == 0 || left < limit) {
+		limit, cause = max(left, time.Millisecond), errLate // the machine became slower than it was
+	}
+	if limit > 0 {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeoutCause(ctx, r.Limit, fmt.Errorf("it did not end within %v and was stopped", r.Limit.Round(time.Millisecond)))
+		within, cancel = context.WithTimeoutCause(ctx, limit, cause)
 		defer cancel()
 	}
 	sample, err := r.Work(within, step, func(part string) {

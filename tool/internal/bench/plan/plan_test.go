@@ -120,6 +120,26 @@ func TestABudgetStopsBeforeARoundThatWouldNotEnd(t *testing.T) {
 	}
 }
 
+func TestAStepThatOutlastsTheBudgetIsDroppedAndNotAFailure(t *testing.T) {
+	work := func(ctx context.Context, s Step, _ func(string)) (bench.Sample, error) {
+		var sample bench.Sample
+		sample.Set("p", "m", 1)
+		if s.Contender.Name == "b" && s.Round == 1 { // as on a machine that became slower
+			<-ctx.Done()
+			return sample, ctx.Err()
+		}
+		return sample, nil
+	}
+	var r bench.Results
+	p := Plan{Contenders: abc, Rounds: 2, Parts: 1, Budget: 300 * time.Millisecond, Work: work, Progress: &counts{}, Now: time.Now}
+	if err := Run(context.Background(), p, &r); err != nil || len(r.Failures) > 0 || r.Rounds != 1 || len(r.Values("b", bench.Key{Phase: "p", Metric: "m"})) != 1 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "stopped in round 2 of 2") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
 func TestABudgetTooSmallForARoundLeavesContendersOutButNotOurs(t *testing.T) {
 	var order []string
 	var r bench.Results

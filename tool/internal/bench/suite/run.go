@@ -239,7 +239,11 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 	r.progress.begin(label, here, after, x.Steps())
 	expect := seconds(m.visit(p) * float64(m.visits) / float64(max(1, x.Steps())))
 	failed := len(x.Results().Failures)
-	err = x.Measure(ctx, plan.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: time.Minute + 10*expect, Progress: r.progress})
+	limit := time.Minute + 10*expect
+	if r.budget > 0 {
+		limit = min(limit, max(expect, r.left()))
+	}
+	err = x.Measure(ctx, plan.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: limit, Progress: r.progress})
 	for _, f := range x.Results().Failures[failed:] {
 		report(r.env, "%s: %s failed in round %d: %s", r.entries[i].Name, strings.TrimSpace(f.Subject+" "+f.Contender), f.Round+1, f.Reason)
 	}
