@@ -49,8 +49,40 @@ func withSettings(item string, known []Contender, missing []string) (Contender, 
 	return c, nil
 }
 
+// What the C library's malloc reads; it says nothing of what it does not know. The underscores at the end of variables
+// are often forgotten.
+var (
+	glibcVariables = []string{
+		"MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_PERTURB_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_",
+	}
+	glibcTunables = []string{
+		"arena_max", "arena_test", "check", "hugetlb", "mmap_max", "mmap_threshold", "mxfast", "perturb", "tcache_count", "tcache_max",
+		"tcache_unsorted_limit", "top_pad", "trim_threshold",
+	}
+)
+
+// knownToGlibc refuses what the C library would not read.
+func knownToGlibc(key string) error {
+	known := glibcTunables
+	switch {
+	case strings.HasPrefix(key, "MALLOC_"):
+		known = glibcVariables
+	case isVariable(key):
+		return nil
+	}
+	if slices.Contains(known, key) {
+		return nil
+	}
+	return fmt.Errorf("glibc reads no setting %s, and would not say so; choose from %s", key, strings.Join(known, ", "))
+}
+
 // set adds a setting to an environment.
 func set(env []string, allocator, key, value string) ([]string, error) {
+	if allocator == "glibc" {
+		if err := knownToGlibc(key); err != nil {
+			return nil, err
+		}
+	}
 	if isVariable(key) {
 		return append(env, key+"="+value), nil
 	}

@@ -39,10 +39,12 @@ func TestSettingsAreWrittenAsEachAllocatorReadsThem(t *testing.T) {
 
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for item, sentence := range map[string]string{
-		"nobody:a=1":      `there is no allocator "nobody"`,
-		"granary:a=1+b":   `"b" is no setting; write granary:SETTING=VALUE`,
-		"snmalloc:fast=1": "it is not known how snmalloc reads the setting fast",
-		"mimalloc:a=1":    "install the package libmimalloc2.0",
+		"nobody:a=1":                    `there is no allocator "nobody"`,
+		"granary:a=1+b":                 `"b" is no setting; write granary:SETTING=VALUE`,
+		"snmalloc:fast=1":               "it is not known how snmalloc reads the setting fast",
+		"mimalloc:a=1":                  "install the package libmimalloc2.0",
+		"glibc:MALLOC_TRIM_THRESHOLD=1": "glibc reads no setting MALLOC_TRIM_THRESHOLD, and would not say so; choose from MALLOC_ARENA_MAX",
+		"glibc:arenas=1":                "glibc reads no setting arenas, and would not say so; choose from arena_max",
 	} {
 		if _, _, err := machine(t).Select(item); err == nil || !strings.Contains(err.Error(), sentence) {
 			t.Errorf("%s: %v", item, err)
