@@ -108,15 +108,16 @@ void Upkeep::RunWindow() noexcept {
 }
 
 // What describes free memory: in a heap that has shrunk to half, the map of it; of other structures
-// what was freed, where it is much.
+// what was freed, all of it then, else where it is much.
 void Upkeep::ReleaseStructures() noexcept {
   const size_t used = heap.pages().used_bytes();
   if (used > map_for_) map_for_ = used;
-  if (map_for_ >= kLeastMap && used < map_for_ / 2) {
+  const bool shrunk = map_for_ >= kLeastMap && used < map_for_ / 2;
+  if (shrunk) {
     heap.pages().ReleaseMap();
     map_for_ = used;
   }
-  heap.metadata().ReleaseFree();
+  heap.metadata().ReleaseFree(shrunk ? 0 : Metadata<Linux>::kWorthReleasing);
 }
 
 void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {

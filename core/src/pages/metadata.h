@@ -56,6 +56,7 @@ class Metadata {
     freed_ = true;
   }
 
+  static constexpr size_t kWorthReleasing = 128 * kKiB;  // free, before anybody looks for pages
   // Gives pages of what is free back to the system, where that is `worth` bytes more than what the
   // last look found too short; returns how many bytes.
   size_t ReleaseFree(size_t worth = kWorthReleasing) noexcept {
@@ -109,7 +110,6 @@ class Metadata {
   static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
   static constexpr size_t kChunk = kMiB;
   static constexpr size_t kHuge = 2 * kMiB;
-  static constexpr size_t kWorthReleasing = 128 * kKiB;  // free, before anybody looks for pages
   static constexpr size_t kLongRun = 32 * kKiB;
   static_assert(kLongRun > kMaxRecycled);
   static constexpr size_t kUsable = kChunk - sizeof(Chunk);
