@@ -1,5 +1,6 @@
 #include "unwind/cfi.h"
 #include "unwind/dwarf_registers.h"
+#include "unwind/epilogue.h"
 #include "unwind/modules.h"
 #include "unwind/rule_cache.h"
 #include "unwind/signal_return.h"
@@ -134,6 +135,7 @@ class Walker {
     if (!guessed_ && FindSignalReturn({pc_, pc_ + kSignalReturnBytes}, pc_, &rule)) {
       return Apply(rule);
     }
+    if (!guessed_ && !exact_ && FindEpilogue(pc_, &rule)) return Apply(rule);
     const uintptr_t fp = Value(Base::kFp);
     if (fp == 0 && InLastingModule(Lookup())) return End(Stop::kOutermost);
     Registers caller{.sp = fp + 2 * sizeof(uintptr_t), .extra = Value(Base::kExtra)};

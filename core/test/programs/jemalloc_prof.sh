@@ -171,7 +171,7 @@ with() {
   return "$status"
 }
 count() { find . -name "$1" | wc -l; }
-expect() { [ "$2" "$3" "$4" ] || fail "$1: $2 is not $3 $4: $(cat err.log)"; }
+expect() { test "$2" "$3" "$4" || fail "$1: $2 is not $3 $4: $(cat err.log)"; }
 
 with prof_prefix:hooks hooks || fail "hooks"
 with prof_prefix:hooks,prof_bt_max:3 hooks || fail "prof_bt_max"
