@@ -35,12 +35,8 @@ class Depot {
 
   // Up to n <= kMagazine objects, from a magazine or from the slabs; 0 when memory is refused.
   size_t Take(SizeClass c, void** to, size_t n) noexcept {
-    Magazine* const m = n == BatchOf(c) && n > 1 ? PopFull(c) : nullptr;
-    if (m == nullptr) return central_->Fetch(c, to, n);
-    const size_t count = m->count;
-    __builtin_memcpy(to, m->objects, count * sizeof(void*));
-    PushEmpty(m);
-    return count;
+    const size_t count = n == BatchOf(c) && n > 1 ? PopFull(c, to) : 0;
+    return count > 0 ? count : central_->Fetch(c, to, n);
   }
 
   // Takes n <= kMagazine objects back.
@@ -62,20 +58,23 @@ class Depot {
         row.refused = false;
       }
       Drain(c, idle);
+      FreeEmpties(c, idle);
     }
   }
 
   // Sends everything to the slabs.
   void DrainAll() noexcept {
     if (!used_.load(std::memory_order_relaxed)) return;
-    for (SizeClass c = 1; c < kNumSmall; ++c) Drain(c, ~size_t{0});
+    for (SizeClass c = 1; c < kNumSmall; ++c) {
+      Drain(c, ~size_t{0});
+      FreeEmpties(c, ~size_t{0});
+    }
   }
 
   size_t CachedObjects(SizeClass c) const {
     return IsSmall(c) ? rows_[c].objects.load(std::memory_order_relaxed) : 0;
   }
   Mutex<System>& mutex(SizeClass c) { return rows_[c].mutex; }
-  Mutex<System>& empties_mutex() { return empties_mutex_; }
 
   // Calls visit(p) for each cached object of class c.
   template <class Visit>
@@ -102,26 +101,32 @@ class Depot {
     Mutex<System> mutex;
     Hint<bool> refused;  // the limit was met in this window, and objects were missed
     Magazine* full = nullptr;
+    Magazine* empty = nullptr;
     Hint<size_t> full_count;
     Hint<size_t> more;  // full magazines that it may hold beyond kMinMagazines
     LowWater low;
     std::atomic<size_t> objects{0};
   };
+  static_assert(sizeof(Row) == kCacheLine, "a batch changes hands by one line and the magazine's");
 
-  Magazine* PopFull(SizeClass c) noexcept {
+  // The objects of a full magazine; how many.
+  size_t PopFull(SizeClass c, void** to) noexcept {
     Row& row = rows_[c];
     if (row.objects.load(std::memory_order_relaxed) == 0) {
       NoteMiss(c);
-      return nullptr;
+      return 0;
     }
     Locked hold(row.mutex);
     Magazine* const m = row.full;
-    if (m == nullptr) return nullptr;
+    if (m == nullptr) return 0;
     row.full = m->next;
     row.full_count = row.full_count - 1;
     row.low.Note(row.full_count);
-    row.objects.fetch_sub(m->count, std::memory_order_relaxed);
-    return m;
+    const size_t count = m->count;
+    row.objects.fetch_sub(count, std::memory_order_relaxed);
+    __builtin_memcpy(to, m->objects, count * sizeof(void*));
+    PushEmpty(row, m);
+    return count;
   }
 
   // Missed objects that it had to refuse before: worth a higher limit.
@@ -139,50 +144,59 @@ class Depot {
       row.refused = true;
       return false;
     }
-    Magazine* const m = PopEmpty();
+    if (Locked hold(row.mutex); row.empty != nullptr) {
+      Fill(row, from, n);
+      return true;
+    }
+    auto* const m = static_cast<Magazine*>(metadata_->Allocate(sizeof(Magazine)));
     if (m == nullptr) return false;
-    m->count = n;
-    __builtin_memcpy(m->objects, from, n * sizeof(void*));
     used_.store(true, std::memory_order_relaxed);
     Locked hold(row.mutex);
+    PushEmpty(row, m);
+    Fill(row, from, n);
+    return true;
+  }
+
+  // With the lock of the row, which has an empty magazine.
+  static void Fill(Row& row, void* const* from, size_t n) noexcept {
+    Magazine* const m = row.empty;
+    row.empty = m->next;
+    m->count = n;
+    __builtin_memcpy(m->objects, from, n * sizeof(void*));
     m->next = row.full;
     row.full = m;
     row.full_count = row.full_count + 1;
     row.objects.fetch_add(n, std::memory_order_relaxed);
-    return true;
   }
 
-  Magazine* PopEmpty() noexcept {
-    {
-      Locked hold(empties_mutex_);
-      if (empties_ != nullptr) {
-        Magazine* const m = empties_;
-        empties_ = m->next;
-        return m;
-      }
+  static void PushEmpty(Row& row, Magazine* m) noexcept {
+    m->next = row.empty;
+    row.empty = m;
+  }
+
+  void FreeEmpties(SizeClass c, size_t most) noexcept {
+    Row& row = rows_[c];
+    for (size_t i = 0; i < most; ++i) {
+      row.mutex.Lock();
+      Magazine* const m = row.empty;
+      if (m != nullptr) row.empty = m->next;
+      row.mutex.Unlock();
+      if (m == nullptr) return;
+      metadata_->Free(m, sizeof *m);
     }
-    return static_cast<Magazine*>(metadata_->Allocate(sizeof(Magazine)));
-  }
-
-  void PushEmpty(Magazine* m) noexcept {
-    Locked hold(empties_mutex_);
-    m->next = empties_;
-    empties_ = m;
   }
 
   void Drain(SizeClass c, size_t magazines) noexcept {
+    void* objects[kMagazine];
     for (size_t i = 0; i < magazines; ++i) {
-      Magazine* const m = PopFull(c);
-      if (m == nullptr) return;
-      central_->Return(c, m->objects, m->count);
-      PushEmpty(m);
+      const size_t count = PopFull(c, objects);
+      if (count == 0) return;
+      central_->Return(c, objects, count);
     }
   }
 
   Metadata<System>* metadata_ = nullptr;
   Below* central_ = nullptr;
-  Mutex<System> empties_mutex_;
-  Magazine* empties_ = nullptr;
   std::atomic<bool> used_{false};  // whether there ever was a full magazine
   Row rows_[kNumSmall];
 };

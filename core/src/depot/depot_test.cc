@@ -99,6 +99,17 @@ TEST_F(DepotTest, MagazinesThatLayIdleForAWindowGo) {
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
+TEST_F(DepotTest, MagazinesThatDrainedAreFreed) {
+  Circulate(4);
+  depot_.EndWindow();
+  const size_t used = metadata_.used();
+  depot_.EndWindow();
+  EXPECT_EQ(metadata_.used(), used - 4 * 512);
+  Circulate(2);
+  depot_.DrainAll();
+  EXPECT_EQ(metadata_.used(), used - 4 * 512);
+}
+
 TEST_F(DepotTest, VisitsWhatItHolds) {
   Circulate(3);
   size_t seen = 0;

@@ -339,7 +339,6 @@ void Heap::Verify() noexcept {
 template <class Visit>
 void Heap::ForEachMutex(Visit&& visit) noexcept {
   for (SizeClass c = 1; c < kNumSmall; ++c) visit(depot_.mutex(c));
-  visit(depot_.empties_mutex());
   for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
   visit(pages_.mutex());
   visit(metadata_.mutex());

@@ -98,7 +98,6 @@ Snapshot Measure() noexcept {
   s.caches = heap.front().Caches();
   s.cache_capacity = heap.front().Capacity();
   s.contentions_front = heap.front().Contentions();
-  s.contentions_depot += heap.depot().empties_mutex().contentions();
   s.threads = threads.seen();
   s.release_calls = system_calls.release_calls.load(std::memory_order_relaxed);
   s.release_time = system_calls.release_nanos.load(std::memory_order_relaxed);

@@ -39,7 +39,9 @@ void Upkeep::PollWithoutHelper() noexcept {
     running_.Unlock();
   }
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
-  const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+  const auto cpu = static_cast<unsigned>(Threads::CurrentIndex());
+  std::atomic<uint32_t>& count = polls_[cpu % kPollStripes].count;
+  const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
   if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
   if (options.stats_file) publisher_.Poll(Linux::NowMillis());

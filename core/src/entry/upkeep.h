@@ -81,6 +81,7 @@ class Upkeep {
   static constexpr size_t kPayStep = 64 * kKiB;  // what a slow path pays at most
   static constexpr uint32_t kPollsPerLook = 64;  // slow paths between two looks at the clock
   static constexpr uint64_t kLookMillis = 500;   // from one look at the limits to the next
+  static constexpr size_t kPollStripes = 8;
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
 
   // Half a decay time.
@@ -126,7 +127,10 @@ class Upkeep {
   std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
   std::atomic<size_t> paid_{0};          // the level that needs no payment
   std::atomic<size_t> credit_{0};        // bytes that payments took out of slabs
-  std::atomic<uint32_t> polls_{0};
+  struct alignas(kCacheLine) Polls {
+    std::atomic<uint32_t> count{0};
+  };
+  Polls polls_[kPollStripes];      // by CPU: where they share a line, every slow path waits for it
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};
   std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work

@@ -60,8 +60,8 @@ bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
                               [&](void* const* objects, size_t n) { depot_->Give(c, objects, n); });
 }
 
-// Up to a batch, capacity follows the misses; beyond it, only a class that both misses and
-// overflows has use for more.
+// Up to a batch, capacity follows the misses and the overflows, so that whole magazines change
+// hands; beyond it, only a class that both misses and overflows has use for more.
 template <Os System, class Below>
 void Front<System, Below>::GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept {
   cache->missed[c] = true;
@@ -71,8 +71,8 @@ void Front<System, Below>::GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept {
 template <Os System, class Below>
 bool Front<System, Below>::GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept {
   cache->overflowed[c] = true;
-  const bool below_block = HasReady(c) && cache->capacity[c] < kBlock;
-  return (cache->capacity[c] == 0 || below_block || cache->missed[c]) && Grow(cache, c);
+  const bool below_batch = cache->capacity[c] < Below::BatchOf(c);
+  return (below_batch || cache->missed[c]) && Grow(cache, c);
 }
 
 template <Os System, class Below>
@@ -179,8 +179,9 @@ void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
   if (arch::Push(c, p)) return;
   if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
   void* batch[kBatch];
+  const size_t whole = Below::BatchOf(c);
   const size_t half = (cache->capacity[c] + size_t{1}) / 2;
-  const size_t count = arch::PopMany(c, batch, half < Below::BatchOf(c) ? half : Below::BatchOf(c));
+  const size_t count = arch::PopMany(c, batch, cache->capacity[c] < whole ? half : whole);
   depot_->Give(c, batch, count);
   if (!arch::Push(c, p)) depot_->Give(c, &p, 1);
 }
