@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   bench::Args args(argc, argv);
   size_t count = args.Get("objects", 200000, 40000);
   size_t steps = args.Get("steps", 3000000, 200000);
-  auto settle = static_cast<double>(args.Get("settle_ms", 2000, 300)) / 1000;
+  auto settle = static_cast<double>(args.Get("settle_ms", 2000)) / 1000;
   auto longer = static_cast<double>(args.Get("longer_ms", 0)) / 1000;
   bench::Random random(args.Get("seed", 81));
   Heap heap(count);

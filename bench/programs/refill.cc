@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   size_t target = args.Get("mib", 1024, 128) << 20;
   size_t least = args.Get("least", 16);
   size_t most = args.Get("most", 512);
-  auto settle = static_cast<double>(args.Get("settle_ms", 2000, 300)) / 1000;
+  auto settle = static_cast<double>(args.Get("settle_ms", 2000)) / 1000;
   auto long_idle = static_cast<double>(args.Get("long_idle_ms", 0)) / 1000;
   bench::Random random(args.Get("seed", 71));
   Store store(target / ((least + most) / 2) * 11 / 10 + 1000);
