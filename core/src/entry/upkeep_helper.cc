@@ -8,6 +8,8 @@
 
 // Absent from a program that is not linked to libpthread (glibc before 2.34).
 #pragma weak pthread_create
+// glibc's: false once the program has made a thread. Absent before 2.32, and from musl.
+extern "C" char __libc_single_threaded __attribute__((weak));
 
 // In the note (entry/note.h): the same word of the same file in every process.
 extern "C" const uint32_t granary_bell __attribute__((visibility("hidden")));
@@ -23,6 +25,10 @@ constexpr uint64_t kGrowthMillis =
     12;  // a heap that took no tracker for so long has stopped growing
 constexpr size_t kPayHelpedFrom = kMiB;  // of growth, before the helper pays for it
 constexpr uint32_t kBellValue = 1;       // of granary_bell, for ever
+
+bool ProgramHasThreads() {
+  return &__libc_single_threaded != nullptr && __libc_single_threaded == 0;
+}
 
 uint64_t DormantMillis() { return options.stats_file ? Publisher::kEveryMillis : kDormantMillis; }
 
@@ -52,7 +58,9 @@ bool Upkeep::HelperPays() noexcept {
   if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
     return false;
   const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
-  const size_t from = options.stats_file ? 0 : threads.seen() >= 2 ? kHelperFrom : kHelperAlone;
+  // Threads that never allocate count too, but not those that a forked child has left behind.
+  const bool several = threads.seen() >= 2 || (not_before_ == 0 && ProgramHasThreads());
+  const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
   return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
 }
 
