@@ -18,11 +18,10 @@ class Growth {
   // `spill` receives the objects that found no slot while a class moved.
   template <class Spill>
   static bool Grow(Cache<System>* cache, SizeClass c, size_t budget, Spill&& spill) {
-    if (!cache->lock.TryLock()) return false;
+    if (!MayGrow(*cache, c, budget) || !cache->lock.TryLock()) return false;
     const size_t before = cache->capacity[c];
     const size_t after = NextCapacity(c, before);
-    const size_t more = (after - before) * kClassSize[c];
-    bool grown = after > before && cache->granted.load(std::memory_order_relaxed) + more <= budget;
+    bool grown = MayGrow(*cache, c, budget);
     if (grown) {
       grown = before == ShortCapacity(c) ? MoveToLong(cache, c, after, spill)
                                          : RaiseWall(cache, cache->Floor(c), before, after);
@@ -42,6 +41,14 @@ class Growth {
   }
 
  private:
+  // A class that is as large as it gets, or a cache as large as it may be, is not locked for
+  // nothing.
+  static bool MayGrow(const Cache<System>& cache, SizeClass c, size_t budget) {
+    const size_t before = cache.capacity[c];
+    const size_t more = (NextCapacity(c, before) - before) * kClassSize[c];
+    return more > 0 && cache.granted.load(std::memory_order_relaxed) + more <= budget;
+  }
+
   static bool RaiseWall(Cache<System>* cache, size_t floor, size_t before, size_t after) {
     cache->Fill(floor, before, after);
     return arch::CompareStore(cache->words, floor + before + 1, 0, kFiller);
