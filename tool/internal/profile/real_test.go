@@ -150,7 +150,7 @@ func TestKnownSitesOfARealProgram(t *testing.T) {
 func TestPlantedPinnerIsNamedFirst(t *testing.T) {
 	p := plant(t, "pins", "helper")
 	s := p.open()
-	session, err := Start(context.Background(), s, 4<<10)
+	session, err := Start(context.Background(), s, 512) // some 500 samples of the pinner: 30 % is six deviations
 	if err != nil {
 		t.Fatal(err)
 	}
