@@ -71,7 +71,7 @@ arm64: ## cross-compile for arm64 and run the conformance programs under emulati
 	@scripts/need.sh build arm64
 	cmake --preset arm64
 	cmake --build build/arm64 -j $(JOBS)
-	ctest --test-dir build/arm64 --output-on-failure -j $(JOBS) -R '^(conform|unwind)\.'
+	ctest --test-dir build/arm64 --output-on-failure -j $(JOBS) -R '^(conform|compat|unwind)\.'
 
 fuzz: ## run every fuzzer for FUZZ_RUNS inputs under the address sanitizer
 	@scripts/need.sh build test

@@ -14,7 +14,8 @@ function(granary_program target folder name source)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${CMAKE_SOURCE_DIR}/core/include)
   target_compile_options(${target} PRIVATE ${program_flags})
-  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE
+    $<$<BOOL:${CMAKE_CROSSCOMPILING}>:GRANARY_EMULATED>)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} rt)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test/${folder})

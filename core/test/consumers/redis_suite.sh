@@ -71,9 +71,10 @@ fi
 
 wanted libc || exit 0
 build libc MALLOC=libc
-# The suite must start its servers under the library, and itself not.
-mv "$work/libc/src/redis-server" "$work/libc/src/server"
+# The suite must start its servers under the library, and itself not; they look at their own name.
+mkdir "$work/libc/src/real"
+mv "$work/libc/src/redis-server" "$work/libc/src/real/"
 # shellcheck disable=SC2016  # the script expands them
-printf '#!/bin/sh\nexec env LD_PRELOAD=%s "$(dirname "$0")/server" "$@"\n' "$lib" >"$work/libc/src/redis-server"
+printf '#!/bin/sh\nexec env LD_PRELOAD=%s "$(dirname "$0")/real/redis-server" "$@"\n' "$lib" >"$work/libc/src/redis-server"
 chmod +x "$work/libc/src/redis-server"
 run_suite libc env
