@@ -289,6 +289,6 @@ func (c *capture) derive(s *Snapshot) map[string]uint64 {
 // layerOfLock tells which lock's contentions are of which layer, where no cell adds them up.
 var layerOfLock = map[string]string{
 	"caches": "front", "create": "front", "shared": "front",
-	"depot": "depot",
+	"depot":   "depot",
 	"central": "central", "central_medium": "central",
 }

@@ -18,11 +18,13 @@ static uint64_t Next(void) { /* splitmix64 */
   return z ^ (z >> 31);
 }
 
-static int Key(char *out, size_t room, int uuid, long i) {
+static int Key(char* out, size_t room, int uuid, long i) {
   if (!uuid) return snprintf(out, room, "%06ld", i);
   uint64_t a = Next(), b = Next();
-  return snprintf(out, room, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(a >> 32), (unsigned)(a >> 16) & 0xffff, (unsigned)a & 0xfff,
-                  0x8000 | ((unsigned)(b >> 48) & 0x3fff), (unsigned long long)(b & 0xffffffffffffu));
+  return snprintf(out, room, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(a >> 32),
+                  (unsigned)(a >> 16) & 0xffff, (unsigned)a & 0xfff,
+                  0x8000 | ((unsigned)(b >> 48) & 0x3fff),
+                  (unsigned long long)(b & 0xffffffffffffu));
 }
 
 static double Now(void) {
@@ -34,7 +36,7 @@ static double Now(void) {
 static double Resident(void) {
   char line[256];
   double kib = 0;
-  FILE *f = fopen("/proc/self/smaps_rollup", "r");
+  FILE* f = fopen("/proc/self/smaps_rollup", "r");
   if (f == NULL) return 0;
   while (fgets(line, sizeof(line), f) != NULL) {
     if (sscanf(line, "Rss: %lf", &kib) == 1) break;
@@ -43,14 +45,15 @@ static double Resident(void) {
   return kib * 1024;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const int uuid = argc > 1 && strcmp(argv[1], "uuid") == 0;
   const long count = argc > 2 ? atol(argv[2]) : 1000000;
   char key[64];
   const double before = Resident(), start = Now();
-  rax *tree = raxNew();
+  rax* tree = raxNew();
   state = 1;
-  for (long i = 0; i < count; i++) raxInsert(tree, (unsigned char *)key, (size_t)Key(key, sizeof(key), uuid, i), NULL, NULL);
+  for (long i = 0; i < count; i++)
+    raxInsert(tree, (unsigned char*)key, (size_t)Key(key, sizeof(key), uuid, i), NULL, NULL);
   const double filled = Now();
   printf("metric insert %.1f ns\n", (filled - start) / (double)count * 1e9);
   printf("metric nodes %llu count\n", (unsigned long long)tree->numnodes);
@@ -59,7 +62,9 @@ int main(int argc, char **argv) {
   long missing = 0;
   state = 1;
   const double searching = Now();
-  for (long i = 0; i < count; i++) missing += raxFind(tree, (unsigned char *)key, (size_t)Key(key, sizeof(key), uuid, i)) == raxNotFound;
+  for (long i = 0; i < count; i++)
+    missing +=
+        raxFind(tree, (unsigned char*)key, (size_t)Key(key, sizeof(key), uuid, i)) == raxNotFound;
   printf("metric find %.1f ns\n", (Now() - searching) / (double)count * 1e9);
   const double freeing = Now();
   raxFree(tree);
