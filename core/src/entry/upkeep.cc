@@ -15,6 +15,7 @@ constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the syst
 constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth looking at
 constexpr size_t kPayFrom = 256 * kKiB;     // of growth, before a slow path pays for it
 constexpr uint32_t kSteps = kNumSmall + 1;
+constexpr uint32_t kSettlingWindows = 6;  // after a heap has shrunk to half
 
 }  // namespace
 
@@ -118,8 +119,11 @@ void Upkeep::ReleaseStructures() noexcept {
   if (shrunk) {
     heap.pages().ReleaseMap();
     map_for_ = used;
+    settling_ = kSettlingWindows;
   }
-  heap.metadata().ReleaseFree(shrunk ? 0 : Metadata<Linux>::kWorthReleasing);
+  // The last to go lie between the others: while a heap settles, each may make a page free.
+  heap.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
+  if (settling_ > 0) --settling_;
 }
 
 void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {

@@ -137,6 +137,7 @@ class Upkeep {
   std::atomic<uint32_t> limit_polls_{0};
   std::atomic<uint64_t> look_at_{0};  // when to look at limits_ again, in milliseconds
   size_t map_for_ = 0;                // bytes used that the map may have rows for
+  uint32_t settling_ = 0;             // windows in which all that is free of structures goes
   std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
   Thresholds thresholds_;
   Limits limits_;  // last: it is large, and most processes touch its start only

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/fake_die.h"
+#include "base/units.h"
 
 namespace granary {
 namespace {
@@ -91,11 +92,14 @@ TEST_F(Bell, ReturnsWhenTheTimeIsOver) {
 
 // Where the call is refused it must not spin: it waits for the word alone.
 TEST_F(Bell, ThatCannotBeReachedLeavesTheWord) {
-  const auto* const nowhere = reinterpret_cast<const uint32_t*>(uintptr_t{1} << 40);
+  void* const unreadable = mmap(nullptr, kMinOsPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(unreadable, MAP_FAILED);
+  const auto* const nowhere = static_cast<const uint32_t*>(unreadable);
   word_ = 2;
   EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {nowhere, 0}, {&asked_, 0}, kLong));
   word_ = 1;
   EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {nowhere, 0}, {&asked_, 0}, kLong));
+  munmap(unreadable, kMinOsPage);
 }
 
 TEST(LinuxFiles, AreReplacedWholeAndRemoved) {

@@ -110,8 +110,6 @@ class Metadata {
   static constexpr size_t kRows = kMaxRecycled / kCacheLine + 1;
   static constexpr size_t kChunk = kMiB;
   static constexpr size_t kHuge = 2 * kMiB;
-  static constexpr size_t kLongRun = 32 * kKiB;
-  static_assert(kLongRun > kMaxRecycled);
   static constexpr size_t kUsable = kChunk - sizeof(Chunk);
 
   void Use(size_t more) noexcept {
@@ -186,13 +184,22 @@ class Metadata {
     return bytes;
   }
 
+  static bool HoldsPage(const Node* run, size_t bytes) noexcept {
+    const size_t page = System::PageSize();
+    return RoundUp(AddressOf(run + 1), page) + page <= AddressOf(run) + bytes;
+  }
+
   // The runs of free neighbours that hold whole pages; what is shorter goes back to the lists.
+  // Those whose pages went before are among them: what was freed beside them may end a page of
+  // theirs.
   Node* TakeLongRuns() noexcept {
+    Node* sorted = MergeByAddress(TakeAllSorted(), SortByAddress(clean_));
+    clean_ = nullptr;
     Node* runs = nullptr;
-    for (Node* sorted = TakeAllSorted(); sorted != nullptr;) {
+    while (sorted != nullptr) {
       Node* const first = sorted;
       const size_t bytes = TakeRun(&sorted);
-      if (bytes < kLongRun) {
+      if (bytes <= kMaxRecycled || !HoldsPage(first, bytes)) {
         Keep(first, bytes);
         continue;
       }

@@ -75,7 +75,7 @@ TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
   for (int round = 0; round < 4; ++round) {
     fill();
     empty(2);
-    EXPECT_EQ(metadata_.ReleaseFree(), 0u) << "what lives is everywhere";
+    EXPECT_LT(metadata_.ReleaseFree(), kMiB) << "what lives is nearly everywhere";
     empty(1);
     all.clear();
     EXPECT_GE(metadata_.ReleaseFree(), 3 * kMiB);
@@ -93,6 +93,24 @@ TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
   fill();
   auto* const p = static_cast<char*>(metadata_.Allocate(64 * kKiB));
   EXPECT_TRUE(p == nullptr || IsZero(p, 64 * kKiB));
+}
+
+// Redis kept 3 MiB of descriptions so: a few outlived the first look, and each kept its page for
+// ever.
+TEST_F(MetadataTest, PagesThatTheLastToGoSharedGoToo) {
+  std::vector<void*> all, last;
+  for (size_t had = 0; had < 4 * kMiB; had += 128) all.push_back(metadata_.Allocate(128));
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i % 64 == 0) {
+      last.push_back(all[i]);
+    } else {
+      metadata_.Free(all[i], 128);
+    }
+  }
+  EXPECT_GE(metadata_.ReleaseFree(0), kMiB) << "every second page, or nearly so";
+  for (void* p : last) metadata_.Free(p, 128);
+  EXPECT_GE(metadata_.ReleaseFree(0), 7 * kMiB / 2);
+  EXPECT_EQ(metadata_.used(), 0u);
 }
 
 TEST_F(MetadataTest, LiesOnHugePagesWhereItMay) {
