@@ -143,8 +143,7 @@ class Metadata {
   GRANARY_NOINLINE void Merge() noexcept {
     if (!freed_ && clean_ == nullptr) return;
     Keep(next_, left_);
-    Node* sorted = MergeByAddress(TakeAllSorted(), SortByAddress(clean_));
-    clean_ = nullptr;
+    Node* sorted = TakeAllSorted();
     next_ = nullptr;
     left_ = 0;
     while (sorted != nullptr) {
@@ -161,11 +160,12 @@ class Metadata {
     __builtin_memset(next_, 0, left_);
   }
 
-  // All that is in the lists, out of them.
+  // All that is free, out of the lists.
   Node* TakeAllSorted() noexcept {
     freed_ = false;
     listed_ = 0;
-    Node* sorted = nullptr;
+    Node* sorted = SortByAddress(clean_);
+    clean_ = nullptr;
     for (Node*& list : free_) {
       sorted = MergeByAddress(sorted, SortByAddress(list));
       list = nullptr;
@@ -193,14 +193,17 @@ class Metadata {
   // Those whose pages went before are among them: what was freed beside them may end a page of
   // theirs.
   Node* TakeLongRuns() noexcept {
-    Node* sorted = MergeByAddress(TakeAllSorted(), SortByAddress(clean_));
-    clean_ = nullptr;
     Node* runs = nullptr;
-    while (sorted != nullptr) {
+    for (Node* sorted = TakeAllSorted(); sorted != nullptr;) {
       Node* const first = sorted;
       const size_t bytes = TakeRun(&sorted);
       if (bytes <= kMaxRecycled || !HoldsPage(first, bytes)) {
         Keep(first, bytes);
+        continue;
+      }
+      if (first->bytes == bytes) {  // longer than any piece, so its pages went before
+        first->next = clean_;
+        clean_ = first;
         continue;
       }
       *first = {runs, bytes};
