@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "child.h"
+#include "resident.h"
 
 #pragma weak granary_heap_create
 #pragma weak granary_heap_destroy
@@ -200,14 +201,6 @@ constexpr bool kEmulated = true;
 constexpr bool kEmulated = false;
 #endif
 
-size_t Resident() {
-  size_t pages = 0, total = 0;
-  FILE* const file = fopen("/proc/self/statm", "r");
-  CHECK(file != nullptr && fscanf(file, "%zu %zu", &total, &pages) == 2);
-  fclose(file);
-  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
-
 bool IsMapped(void* p) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   unsigned char row;
@@ -220,18 +213,18 @@ void CheckDestroy() {
   const uint64_t count = Stat("arenas"), used = Stat("arenas_used");
   granary_heap* const heap = granary_heap_create(nullptr, 0);
   CHECK(granary_heap_name(heap)[0] == 0 && Stat("arenas") == count + 1);
-  const size_t before = Resident();
+  const size_t before = ResidentBytes();
   void* last = nullptr;
   for (size_t sum = 0; sum < kBytes; sum += 1000) {
     last = granary_heap_malloc(heap, 1000);
     CHECK(last != nullptr);
     memset(last, 1, 1000);
   }
-  CHECK(Resident() > before + kBytes / 2 && IsMapped(last));
+  CHECK(ResidentBytes() > before + kBytes / 2 && IsMapped(last));
   CHECK(Figures(heap).held >= kBytes && Stat("arenas_used") >= used + kBytes);
 
   granary_heap_reset(heap);
-  CHECK(!IsMapped(last) && Resident() < before + kBytes / 8);
+  CHECK(!IsMapped(last) && ResidentBytes() < before + kBytes / 8);
   CHECK(Figures(heap).live == 0 && Figures(heap).objects == 0 && Stat("arenas_used") == used);
   memset(granary_heap_malloc(heap, 5 << 20), 1, 5 << 20);
   last = granary_heap_malloc(heap, 10);
@@ -240,7 +233,7 @@ void CheckDestroy() {
   CHECK(!IsMapped(last) && Stat("arenas") == count && Stat("arenas_used") == used);
 
   // Thousands one after the other leave nothing behind.
-  const size_t start = Resident();
+  const size_t start = ResidentBytes();
   for (int i = 0; i < 3000; ++i) {
     granary_heap* const short_lived = granary_heap_create("request", 0);
     for (size_t size = 1; size < 3000; size *= 2)
@@ -248,7 +241,7 @@ void CheckDestroy() {
     granary_heap_destroy(short_lived);
   }
   // An emulator takes ever higher addresses, and keeps a description of each page that was.
-  if (!kEmulated) CHECK(Resident() < start + (2 << 20));
+  if (!kEmulated) CHECK(ResidentBytes() < start + (2 << 20));
 }
 
 void CheckPurge() {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../child.h"
+#include "../resident.h"
 #include "granary/granary.h"
 
 #pragma weak granary_set_options
@@ -13,14 +14,6 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kGarbage = 24 * kMiB;
 constexpr size_t kGrowth = 20 * kMiB;
-
-size_t ResidentBytes() {
-  FILE* file = fopen("/proc/self/statm", "r");
-  size_t total, resident;
-  CHECK(file != nullptr && fscanf(file, "%zu %zu", &total, &resident) == 2);
-  fclose(file);
-  return resident * static_cast<size_t>(getpagesize());
-}
 
 void Fill(std::vector<void*>& objects, size_t bytes, size_t size) {
   for (size_t done = 0; done < bytes; done += size) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../check.h"
+#include "../resident.h"
 
 #if defined(__GLIBC__)
 extern "C" char __libc_single_threaded __attribute__((weak));
@@ -32,14 +33,6 @@ bool HasHelper() {
   }
   closedir(tasks);
   return found;
-}
-
-size_t ResidentBytes() {
-  FILE* file = fopen("/proc/self/statm", "r");
-  size_t total, resident;
-  CHECK(file != nullptr && fscanf(file, "%zu %zu", &total, &resident) == 2);
-  fclose(file);
-  return resident * static_cast<size_t>(getpagesize());
 }
 
 void FillAndFree() {

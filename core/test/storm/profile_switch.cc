@@ -1,6 +1,7 @@
 // Threads that allocate, resize, free each other's blocks, end and fork, while another switches
 // sampling on and off at random rates, resets, pauses and dumps: nothing is lost, nothing stays.
 #include "../child.h"
+#include "../resident.h"
 #include "granary/profile.h"
 #include "storm.h"
 
@@ -26,14 +27,6 @@ size_t g_workers, g_cycles, g_samples;
 size_t g_kinds = 8;
 constexpr size_t kLongKinds = 64;
 size_t g_early_rss, g_last_rss;  // KiB, while nothing is collected
-
-size_t ResidentKib() {
-  size_t pages = 0;
-  FILE* const file = fopen("/proc/self/statm", "r");
-  CHECK(file != nullptr && fscanf(file, "%*u %zu", &pages) == 1);
-  fclose(file);
-  return pages * static_cast<size_t>(getpagesize()) / 1024;
-}
 
 void Exchange(uint64_t* random) {
   void* const mine = malloc(RandomSize(random, 14));
@@ -110,7 +103,7 @@ void Switch(uint64_t random) {
     if (choice == 2 && g_cycles % 8 == 0) granary_profile_dump(path);
     if (choice < 8) LookAtStacks();
     if (choice != 3) granary_profile_stop();
-    if (choice == 4) g_last_rss = ResidentKib();
+    if (choice == 4) g_last_rss = ResidentBytes() / 1024;
     if (g_early_rss == 0 && g_cycles > 1000) g_early_rss = g_last_rss;
     ++g_cycles;
   }
