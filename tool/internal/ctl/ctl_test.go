@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +15,7 @@ import (
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 func call(args ...string) (string, string, int) {
@@ -47,33 +46,12 @@ func TestWrongCommandLines(t *testing.T) {
 // python runs a program that holds 64 MiB of garbage, with a helper thread or without one.
 func python(t *testing.T, conf string) int {
 	t.Helper()
-	library := built.Library(t)
-	interpreter, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	cmd := exec.Command(interpreter, "-c", `
+	return specimen.Python(t, `
 import time
 held = [bytes(500) for _ in range(200000)]
 del held
 print("ready", flush=True)
-time.sleep(60)`)
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "PYTHONMALLOC=malloc", "GRANARY_CONF="+conf)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	if n, err := out.Read(make([]byte, 64)); n == 0 || err != nil {
-		t.Fatalf("python ended: %v", err)
-	}
-	return cmd.Process.Pid
+time.sleep(60)`, "LD_PRELOAD="+built.Library(t), "PYTHONMALLOC=malloc", "GRANARY_CONF="+conf).Pid
 }
 
 func TestPurgeSetAndResetOfALiveProcess(t *testing.T) {

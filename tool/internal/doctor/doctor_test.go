@@ -17,6 +17,7 @@ import (
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 // world is a machine made of files.
@@ -71,27 +72,6 @@ func TestRestrictedTracingIsNoFaultForRoot(t *testing.T) {
 	}
 }
 
-// sleeper is a process with these variables.
-func sleeper(t *testing.T, environ ...string) int {
-	t.Helper()
-	cmd := exec.Command("sleep", "60")
-	cmd.Env = append(os.Environ(), environ...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	for range 500 {
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return cmd.Process.Pid
-}
-
 func found(t *testing.T, r Report, check string) Finding {
 	t.Helper()
 	for _, f := range r.Findings {
@@ -113,7 +93,7 @@ func examined(t *testing.T, pid int) Report {
 }
 
 func TestAPreloadOfAMissingFile(t *testing.T) {
-	f := found(t, examined(t, sleeper(t, "LD_PRELOAD=/nowhere/libgranary.so")), "preload")
+	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD=/nowhere/libgranary.so").Pid), "preload")
 	if f.Severity != Problem || !strings.Contains(f.What, "the file does not exist") {
 		t.Errorf("%+v", f)
 	}
@@ -127,14 +107,14 @@ func TestAPreloadOfALibraryForAnotherMachine(t *testing.T) {
 	if err := os.WriteFile(path, header, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f := found(t, examined(t, sleeper(t, "LD_PRELOAD="+path)), "preload")
+	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD="+path).Pid), "preload")
 	if f.Severity != Problem || !strings.Contains(f.What, "another architecture") {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestSettingsOfAnotherAllocator(t *testing.T) {
-	f := found(t, examined(t, sleeper(t, "LD_PRELOAD=", "GRANARY_CONF=dirty_decay_ms:1")), "options")
+	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD=", "GRANARY_CONF=dirty_decay_ms:1").Pid), "options")
 	if f.Severity != Warning || !strings.Contains(f.What, "GRANARY_CONF is set, but glibc does not read it") {
 		t.Errorf("%+v", f)
 	}
@@ -169,13 +149,7 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 
 func TestALimitedAddressSpace(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "ulimit -v 1000000; exec sleep 60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
+	specimen.Start(t, cmd)
 	for range 500 {
 		if name, err := procfs.Live().Comm(cmd.Process.Pid); err == nil && name == "sleep" {
 			break
@@ -231,7 +205,7 @@ func TestWrongOptionsOfARunningProcess(t *testing.T) {
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("the library is not built")
 	}
-	f := found(t, examined(t, sleeper(t, "LD_PRELOAD="+library, "GRANARY_CONF=dirty_dekay_ms:1")), "options")
+	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD="+library, "GRANARY_CONF=dirty_dekay_ms:1").Pid), "options")
 	if f.Severity != Problem || !strings.Contains(f.What, `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`) {
 		t.Errorf("%+v", f)
 	}
@@ -245,7 +219,7 @@ func TestAHeapWhoseDescriptionWasOverwritten(t *testing.T) {
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("the library is not built")
 	}
-	pid := sleeper(t, "LD_PRELOAD="+library)
+	pid := specimen.Sleep(t, "LD_PRELOAD="+library).Pid
 	if r := examined(t, pid); !slices.Contains(r.Fine, "reading") {
 		t.Errorf("a healthy process: %+v", r.Findings)
 	}

@@ -25,6 +25,7 @@ import (
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -139,24 +140,7 @@ func TestOnlyCommandsThatMatch(t *testing.T) {
 // granary starts a process under the built library.
 func granary(t *testing.T) int {
 	t.Helper()
-	library := built.Library(t)
-	cmd := exec.Command("sleep", "60")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	for range 500 {
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
-			return cmd.Process.Pid
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("sleep did not come to rest")
-	return 0
+	return specimen.Sleep(t, "LD_PRELOAD="+built.Library(t)).Pid
 }
 
 func TestARealProcessIsFoundServedAndForgotten(t *testing.T) {

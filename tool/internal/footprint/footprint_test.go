@@ -2,12 +2,11 @@ package footprint
 
 import (
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 func region(start, end uint64, perms, path string) procfs.Region {
@@ -41,33 +40,13 @@ func TestKindsOfMappings(t *testing.T) {
 }
 
 func TestStacksOfThreadsAreFound(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
 	const threads = 64
-	cmd := exec.Command(python, "-c", `
+	pid := specimen.Python(t, `
 import threading, time
 for _ in range(64): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 print("ready", flush=True)
-time.sleep(60)`)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
-	buffer := make([]byte, 16)
-	if n, err := out.Read(buffer); err != nil || !strings.HasPrefix(string(buffer[:n]), "ready") {
-		t.Fatalf("python said %q (%v)", buffer[:n], err)
-	}
+time.sleep(60)`).Pid
 	time.Sleep(10 * time.Millisecond)
-	pid := cmd.Process.Pid
 	regions, err := Read(procfs.Live(), pid)
 	if err != nil {
 		t.Fatal(err)

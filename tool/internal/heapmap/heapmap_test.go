@@ -11,13 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 const (
@@ -155,37 +155,13 @@ func call(args ...string) (string, string, int) {
 // holder is a stopped python under the built library.
 func holder(t *testing.T) int {
 	t.Helper()
-	library := built.Library(t)
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	cmd := exec.Command(python, "-c", "import time\nheld = [bytes(500 + i % 3000) for i in range(20000)]\nbig = bytes(5 << 20)\nprint('ready', flush=True)\ntime.sleep(60)")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "PYTHONMALLOC=malloc")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	process := specimen.Python(t, "import time\nheld = [bytes(500 + i % 3000) for i in range(20000)]\nbig = bytes(5 << 20)\nprint('ready', flush=True)\ntime.sleep(60)",
+		"LD_PRELOAD="+built.Library(t), "PYTHONMALLOC=malloc")
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	if n, err := out.Read(make([]byte, 64)); n == 0 || err != nil {
-		t.Fatalf("python ended: %v", err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	for range 500 {
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "T" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return cmd.Process.Pid
+	specimen.Await(t, process.Pid, "T")
+	return process.Pid
 }
 
 func TestARealHeapAndItsCore(t *testing.T) {

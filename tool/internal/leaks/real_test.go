@@ -14,6 +14,7 @@ import (
 	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/inspect"
+	"granary/tool/internal/specimen"
 )
 
 // leaky has thirty times as much churn as it leaks; called with a word, it leaks a known amount and ends.
@@ -66,13 +67,7 @@ func call(t *testing.T, args ...string) (string, string, int) {
 func TestLeakOfARealProgramIsFirst(t *testing.T) {
 	cmd := exec.Command(program(t))
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
+	specimen.Start(t, cmd)
 	for range 200 {
 		if target, err := inspect.Open(cmd.Process.Pid); err == nil {
 			target.Close()

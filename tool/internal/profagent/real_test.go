@@ -19,6 +19,7 @@ import (
 	"granary/tool/internal/procfs"
 	"granary/tool/internal/profile"
 	"granary/tool/internal/push"
+	"granary/tool/internal/specimen"
 	"granary/tool/internal/symbol"
 )
 
@@ -46,13 +47,7 @@ func program(t *testing.T) int {
 	}
 	cmd := exec.Command(path)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
+	specimen.Start(t, cmd)
 	for range 200 {
 		if target, err := inspect.Open(cmd.Process.Pid); err == nil {
 			target.Close()

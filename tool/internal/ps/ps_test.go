@@ -18,6 +18,7 @@ import (
 	"granary/tool/internal/inspect"
 	"granary/tool/internal/present"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 var sample = List{Processes: []Process{
@@ -78,28 +79,15 @@ func TestOneThatIsGone(t *testing.T) {
 
 // A stopped process is read as any other; its figures are those of smaps_rollup.
 func TestStoppedProcess(t *testing.T) {
-	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
+	process := specimen.Sleep(t)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
-	for range 500 { // until exec is over
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	l, err := Read(context.Background(), procfs.Live(), []int{cmd.Process.Pid})
+	l, err := Read(context.Background(), procfs.Live(), []int{process.Pid})
 	if err != nil || len(l.Processes) != 1 {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	m, err := procfs.Live().Memory(cmd.Process.Pid)
+	m, err := procfs.Live().Memory(process.Pid)
 	if p := l.Processes[0]; err != nil || p.RSS != m.RSS || p.Heap > p.RSS || p.UID != os.Getuid() {
 		t.Errorf("%+v, but the kernel says %+v (%v)", p, m, err)
 	}
@@ -147,31 +135,14 @@ func TestAsAnotherUser(t *testing.T) {
 
 func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
 	library := built.Library(t)
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
 	// 64 MiB of malloc's, and as much that the program maps past it.
-	cmd := exec.Command(python, "-c", "import mmap, time\nheld = bytearray(b'x' * (64 << 20))\nm = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.write(b'y' * (64 << 20))\nprint('ready', flush=True)\ntime.sleep(60)")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "GRANARY_CONF=dirty_decay_ms:0")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
-	if n, err := out.Read(make([]byte, 64)); n == 0 || err != nil {
-		t.Fatalf("python ended: %v", err)
-	}
+	pid := specimen.Python(t, "import mmap, time\nheld = bytearray(b'x' * (64 << 20))\nm = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.write(b'y' * (64 << 20))\nprint('ready', flush=True)\ntime.sleep(60)",
+		"LD_PRELOAD="+library, "GRANARY_CONF=dirty_decay_ms:0").Pid
 	// What python made on the way there is free, and goes back within a moment.
 	var p Process
+	var err error
 	for try := 0; try < 100; try++ {
-		if p, err = One(procfs.Live(), cmd.Process.Pid); err == nil && p.Heap <= 100<<20 {
+		if p, err = One(procfs.Live(), pid); err == nil && p.Heap <= 100<<20 {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -195,32 +166,13 @@ func TestTheVersionIsTheLibrarysOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	interpreter, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	cmd := exec.Command(interpreter, "-c", "print(1, flush=True); import time; time.sleep(60)")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+named)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	}()
-	if n, err := out.Read(make([]byte, 8)); n == 0 || err != nil {
-		t.Fatalf("python ended: %v", err)
-	}
+	pid := specimen.Python(t, "print('ready', flush=True); import time; time.sleep(60)", "LD_PRELOAD="+named).Pid
 	for _, state := range []string{"in place", "gone"} {
-		p, err := One(procfs.Live(), cmd.Process.Pid)
+		p, err := One(procfs.Live(), pid)
 		if err != nil || p.Allocator.Name != allocators.Ours || p.Allocator.Version != want.Version {
 			t.Errorf("its file %s: %+v (%v), want version %s", state, p.Allocator, err, want.Version)
 		}
-		if running, err := allocators.Of(procfs.Live(), cmd.Process.Pid); state == "in place" && running.Version != want.Version {
+		if running, err := allocators.Of(procfs.Live(), pid); state == "in place" && running.Version != want.Version {
 			t.Errorf("its file says %q (%v), want %s", running.Version, err, want.Version)
 		}
 		_ = os.Remove(named) // the second time it is not there

@@ -12,13 +12,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"granary/tool/internal/built"
 	"granary/tool/internal/cli"
 	"granary/tool/internal/golden"
 	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 var sample = &inspect.Snapshot{
@@ -64,25 +63,11 @@ func call(args ...string) (string, string, int) {
 // sleeper is a stopped process with this preload.
 func sleeper(t *testing.T, preload string) string {
 	t.Helper()
-	cmd := exec.Command("sleep", "60")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload)
-	if err := cmd.Start(); err != nil {
+	process := specimen.Sleep(t, "LD_PRELOAD="+preload)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	for range 500 {
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	return strconv.Itoa(cmd.Process.Pid)
+	return strconv.Itoa(process.Pid)
 }
 
 func TestAStoppedProcess(t *testing.T) {
@@ -118,12 +103,7 @@ func TestAProcessInAnotherPIDNamespace(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	}()
 	pid := strconv.Itoa(cmd.Process.Pid)
-	for range 500 {
-		if st, err := procfs.Live().Stat(cmd.Process.Pid); err == nil && st.State == "S" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	specimen.Await(t, cmd.Process.Pid, "S")
 	if out, errs, code := call(pid); code != 0 || !strings.Contains(out, "process "+pid+" (sleep), Granary ") {
 		t.Errorf("code %d, said %q, printed\n%s", code, errs, out)
 	}

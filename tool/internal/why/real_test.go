@@ -14,6 +14,7 @@ import (
 
 	"granary/tool/internal/built"
 	"granary/tool/internal/procfs"
+	"granary/tool/internal/specimen"
 )
 
 // start runs a command under Granary, or under the system's allocator, and ends it with the test.
@@ -25,13 +26,7 @@ func start(t *testing.T, preload string, words ...string) (int, *bufio.Scanner) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
+	specimen.Start(t, cmd)
 	return cmd.Process.Pid, bufio.NewScanner(out)
 }
 
