@@ -119,6 +119,31 @@ static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   return k;
 }
 
+static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t least) {
+  uint64_t t, h, w, s, k;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
+                        "and %[t], %[h], #0xffff\n"
+                        "cmp %[t], %[least]\n"
+                        "b.lo %l[fewer]\n"
+                        "sub %[s], %[s], %[n], lsl #3\n"
+                        "mov %[k], #0\n"
+                        "5: ldr %[t], [%[s], #8]!\n"
+                        "str %[t], [%[to], %[k], lsl #3]\n"
+                        "add %[k], %[k], #1\n"
+                        "cmp %[k], %[n]\n"
+                        "b.ne 5b\n"
+                        "sub %[h], %[h], %[n]\n"
+                        "str %[h], [%[w]]\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [k] "=&r"(k)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n),
+                          [least] "r"(least)
+                        : "memory", "cc"
+                        : fewer);
+  return true;
+fewer:
+  return false;
+}
+
 #define GRANARY_COPY_PAIR(from, to) "ldp %[t], %[v], " from "\n" "stp %[t], %[v], " to "\n"
 
 static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {

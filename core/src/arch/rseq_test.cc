@@ -100,6 +100,9 @@ std::vector<Operation> Operations() {
   const auto pop_block = [](Words&, void** batch) -> uint64_t {
     return arch::PopBlock(kClass, batch, kFloor + kBlock);
   };
+  const auto pop_run = [](Words&, void** batch) -> uint64_t {
+    return arch::PopRun(kClass, batch, 5, kFloor + 5);
+  };
   const auto push_block = [](Words&, void** batch) -> uint64_t {
     for (uintptr_t i = 0; i < kBlock; ++i) batch[i] = Pointer(160 * (i + 1));
     return arch::PushBlock(kClass, batch, kFloor);
@@ -110,6 +113,9 @@ std::vector<Operation> Operations() {
           {"pop a block", kBlock + 1, pop_block},
           {"pop a block of the last", kBlock, pop_block},
           {"pop a block of fewer", kBlock - 1, pop_block},
+          {"pop a run", 7, pop_run},
+          {"pop a run of the last", 5, pop_run},
+          {"pop a run of fewer", 4, pop_run},
           {"push a block", 0, push_block},
           {"push a block where not empty", 1, push_block},
           {"push", 3, push},

@@ -88,18 +88,18 @@ full:
 static inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
   uint64_t t, h, k, v;
   __asm__ volatile(GRANARY_RSEQ_BEGIN
-                   "movq (%[t],%[c],8), %[h]\n"
-                   "movzwl %w[h], %k[h]\n"
+                   "movzwl (%[t],%[c],8), %k[h]\n"
+                   "leaq 8(%[t],%[h],8), %[h]\n"
                    "xorl %k[k], %k[k]\n"
-                   "5: cmpq %[n], %[k]\n"
-                   "je 6f\n"
-                   "cmpq $0, 8(%[t],%[h],8)\n"
+                   "testq %[n], %[n]\n"
+                   "jz 6f\n"
+                   "5: cmpq $0, (%[h],%[k],8)\n"
                    "je 6f\n"
                    "movq (%[from],%[k],8), %[v]\n"
-                   "movq %[v], 8(%[t],%[h],8)\n"
-                   "incq %[h]\n"
+                   "movq %[v], (%[h],%[k],8)\n"
                    "incq %[k]\n"
-                   "jmp 5b\n"
+                   "cmpq %[n], %[k]\n"
+                   "jne 5b\n"
                    "6: addq %[k], (%[t],%[c],8)\n" GRANARY_RSEQ_END
                    : [t] "=&r"(t), [h] "=&r"(h), [k] "=&r"(k), [v] "=&r"(v)
                    : GRANARY_RSEQ_INPUTS, [c] "r"(c), [from] "r"(from), [n] "r"(n)
@@ -128,6 +128,31 @@ static inline size_t PopMany(uint64_t c, void** to, size_t n) {
                    : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n)
                    : "memory", "cc");
   return k;
+}
+
+// Takes n pointers from the top of class c, the topmost last, counting no allocation; false, and
+// takes none, if the class's cursor is below `least`.
+static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t least) {
+  uint64_t t, h, source, target, count;
+  __asm__ goto volatile(GRANARY_RSEQ_BEGIN
+                        "movzwl (%[t],%[c],8), %k[h]\n"
+                        "cmpq %[least], %[h]\n"
+                        "jb %l[fewer]\n"
+                        "subq %[n], %[h]\n"
+                        "leaq 8(%[t],%[h],8), %[source]\n"
+                        "movq %[to], %[target]\n"
+                        "movq %[n], %[count]\n"
+                        "rep movsq\n"
+                        "subq %[n], (%[t],%[c],8)\n" GRANARY_RSEQ_END
+                        : [t] "=&r"(t), [h] "=&r"(h), [source] "=&S"(source),
+                          [target] "=&D"(target), [count] "=&c"(count)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n),
+                          [least] "r"(least)
+                        : "memory", "cc"
+                        : fewer);
+  return true;
+fewer:
+  return false;
 }
 
 // The slots were written one at a time, which a load of two would have to wait for.

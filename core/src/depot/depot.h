@@ -3,11 +3,13 @@
 // "Magazines and vmem"). Magazines that lay unneeded for a window of time drain to the slabs.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
 #include "base/hint.h"
 #include "base/low_water.h"
+#include "base/prefetch.h"
 #include "central/central.h"
 #include "os/mutex.h"
 #include "pages/metadata.h"
@@ -33,13 +35,21 @@ class Depot {
     return fit < 1 ? 1 : fit > kMagazine ? kMagazine : fit;
   }
 
-  // Up to n <= kMagazine objects, from a magazine or from the slabs; 0 when memory is refused.
+  // Up to n <= kMagazine objects, from a magazine or from the slabs, the one to use first last; 0
+  // when memory is refused.
   size_t Take(SizeClass c, void** to, size_t n) noexcept {
-    const size_t count = n == BatchOf(c) && n > 1 ? PopFull(c, to) : 0;
-    return count > 0 ? count : central_->Fetch(c, to, n);
+    size_t count = n == BatchOf(c) && n > 1 ? PopFull(c, to) : 0;
+    if (count > 0) {
+      // Another CPU may have written them last, and all are fetched at the price of one.
+      for (size_t i = count; i-- > 0;) PrefetchForWrite(to[i]);
+      return count;
+    }
+    count = central_->Fetch(c, to, n);
+    std::reverse(to, to + count);  // the slabs give what lies lowest first
+    return count;
   }
 
-  // Takes n <= kMagazine objects back.
+  // Takes n <= kMagazine objects back, the one to use first last.
   void Give(SizeClass c, void* const* from, size_t n) noexcept {
     if (n == 0) return;
     if (n == BatchOf(c) && n > 1 && PushFull(c, from, n)) return;

@@ -18,7 +18,7 @@ GRANARY_ALWAYS_INLINE void* TryAllocate(size_t size) {
   } else {
     return nullptr;
   }
-  return arch::Pop(list, [size](void* p) { return heap.SampleDue(p, size); });
+  return TakeCached(list, size);
 }
 
 // False if the slow path has to decide: null, large or foreign, or the cache is full.

@@ -68,13 +68,13 @@ void Heap::Init() noexcept {
 }
 
 void* Heap::AllocateClass(SizeClass c, size_t requested) noexcept {
-  bool due = false;
-  void* p = front_.TakeReady(c, &due);
-  if (p == nullptr) {
-    upkeep_.PollInMalloc();
-    p = front_.Allocate(c, &due);
-    peaks_.Note(pages_.used_bytes());
+  if (front_.RefillReady(c)) {
+    if (void* const p = TakeCached(PopList(c), requested); p != nullptr) return p;
   }
+  upkeep_.PollInMalloc();
+  bool due = false;
+  void* const p = front_.Allocate(c, &due);
+  peaks_.Note(pages_.used_bytes());
   if (due && p != nullptr) [[unlikely]]
     Sample(p, c, kClassSize[c], requested);
   return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
@@ -129,6 +129,10 @@ void* Heap::AllocateLarge(size_t size, size_t alignment, size_t reserve, bool ze
 }
 
 void* Heap::Allocate(size_t size) noexcept {
+  const SizeClass small = size <= kFineLimit ? ClassOf(size) : kNoClass;
+  if (front_.MoveBlock(small)) {
+    if (void* const p = TakeCached(ReadyList(small), size); p != nullptr) return p;
+  }
   EnsureInit();
   if (IsSpecial()) return AllocateSpecial(size, 1, false);
   const SizeClass c = ClassOf(size);
@@ -140,7 +144,7 @@ void* Heap::AllocateZeroed(size_t size) noexcept {
   if (IsSpecial()) return AllocateSpecial(size, 1, true);
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
-  void* p = arch::Pop(PopList(c), [size](void* q) { return heap.SampleDue(q, size); });
+  void* p = TakeCached(PopList(c), size);
   if (p == nullptr && !IsSmall(c)) {
     upkeep_.Poll();
     p = central_.FetchZeroed(c);
@@ -162,7 +166,7 @@ void* Heap::AllocateAligned(size_t size, size_t alignment) noexcept {
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
     if (c != kNoClass) {
-      void* const p = arch::Pop(PopList(c), [size](void* q) { return heap.SampleDue(q, size); });
+      void* const p = TakeCached(PopList(c), size);
       return p != nullptr ? p : AllocateClass(c, size);
     }
   }
@@ -281,7 +285,7 @@ void* Heap::Reallocate(void* p, size_t size) noexcept {
 void* Heap::MoveToNew(void* p, size_t old_size, size_t size) noexcept {
   const SizeClass c = ClassOf(size);
   void* q = nullptr;
-  if (c != kNoClass) q = arch::Pop(PopList(c), [size](void* s) { return heap.SampleDue(s, size); });
+  if (c != kNoClass) q = TakeCached(PopList(c), size);
   if (q == nullptr) q = Allocate(size);
   if (q == nullptr) return nullptr;
   __builtin_memcpy(q, p, size < old_size ? size : old_size);

@@ -142,4 +142,9 @@ class Heap {
 
 extern Heap heap __attribute__((visibility("hidden")));
 
+// The top of a list of this CPU's cache, sampled if that is due; nullptr if it is empty.
+GRANARY_ALWAYS_INLINE void* TakeCached(uint64_t list, size_t requested) {
+  return arch::Pop(list, [requested](void* p) { return heap.SampleDue(p, requested); });
+}
+
 }  // namespace granary

@@ -29,9 +29,18 @@ class Front {
   // Before any other call.
   void Init() noexcept;
 
-  // An object of class c from the ready list, filled again with those freed last; nullptr if there
-  // are none, or the class has no such list. *due says whether it is a sample.
-  void* TakeReady(SizeClass c, bool* due) noexcept;
+  // Fills the ready list of class c, which ran empty, with a block of what was freed last; false if
+  // there is less, or the class has no such list.
+  GRANARY_ALWAYS_INLINE bool MoveBlock(SizeClass c) noexcept {
+    if (!HasReady(c)) return false;
+    void* objects[kBlock];
+    if (!arch::PopBlock(c, objects, kCacheLayout.long_floor[c] + kBlock)) return false;
+    if (!arch::PushBlock(ReadyList(c), objects, kCacheLayout.ready_floor[c])) [[unlikely]]
+      PutReady(c, objects, kBlock);  // it has no slots yet, or is another CPU's and not empty
+    return true;
+  }
+  // Likewise, also with less than a block.
+  bool RefillReady(SizeClass c) noexcept;
   // An object of class c, when the cache had none; nullptr when the system refuses memory.
   void* Allocate(SizeClass c, bool* due) noexcept;
   // Takes p, an object of class c, when the cache was full.
@@ -114,8 +123,9 @@ class Front {
   void* AllocateShared(SizeClass c) noexcept;
   void FreeShared(SizeClass c, void* p) noexcept;
   void* AllocateUncached(SizeClass c) noexcept;
-  void* PopReady(SizeClass c, bool* due) noexcept;
+  GRANARY_COLD void PutReady(SizeClass c, void** objects, size_t n) noexcept;
   void Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
+  void MakeRoom(CacheOf* cache, SizeClass c) noexcept;
   void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;
   bool GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept;
   bool Grow(CacheOf* cache, SizeClass c) noexcept;

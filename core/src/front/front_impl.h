@@ -1,6 +1,8 @@
 // Misses and overflows.
 #pragma once
 
+#include <algorithm>
+
 #include "front/front.h"
 
 namespace granary {
@@ -83,59 +85,41 @@ void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   return p;
 }
 
-// Reverses `objects`, so that the first comes to lie on top.
-inline void Reverse(void** objects, size_t n) {
-  for (size_t i = 0, j = n; i + 1 < j; ++i) {
-    void* const swap = objects[i];
-    objects[i] = objects[--j];
-    objects[j] = swap;
-  }
-}
-
 template <Os System, class Below>
-void* Front<System, Below>::PopReady(SizeClass c, bool* due) noexcept {
-  void* const p = arch::Pop(ReadyList(c), due);
-  if (*due) [[unlikely]]
-    Rearm(c);
-  return p;
-}
-
-template <Os System, class Below>
-void* Front<System, Below>::TakeReady(SizeClass c, bool* due) noexcept {
-  if (!HasReady(c)) return nullptr;
+bool Front<System, Below>::RefillReady(SizeClass c) noexcept {
+  if (MoveBlock(c)) return true;
+  if (!HasReady(c)) return false;
+  if (CacheOf* const cache = Current(); cache == nullptr || cache->WantsMore(c)) return false;
   void* objects[kBlock];
-  size_t n = kBlock;
-  if (!arch::PopBlock(c, objects, kCacheLayout.long_floor[c] + kBlock)) {
-    if (CacheOf* const cache = Current(); cache == nullptr || cache->WantsMore(c)) return nullptr;
-    n = arch::PopMany(c, objects, kBlock);
-    if (n == 0) return nullptr;
-    Reverse(objects, n);
-  } else if (arch::PushBlock(ReadyList(c), objects, kCacheLayout.ready_floor[c])) {
-    return PopReady(c, due);
-  }
-  const size_t kept = arch::PushMany(ReadyList(c), objects, n);
-  if (kept == n) return PopReady(c, due);
-  // The list could not take all: it has no slots yet, or is another CPU's and not empty.
-  if (CacheOf* const cache = Current(); cache != nullptr) Growth<System>::GrantReady(cache, c);
-  const size_t rest = n - kept - 1;
-  const size_t back = arch::PushMany(c, objects + kept, rest);
-  depot_->Give(c, objects + kept + back, rest - back);
-  *due = sampling_.Chosen(kClassSize[c]);
-  CountUncached(c);
-  return objects[n - 1];
+  const size_t n = arch::PopMany(c, objects, kBlock);
+  std::reverse(objects, objects + n);
+  PutReady(c, objects, n);
+  return n > 0;
 }
 
-// Puts objects into the cache, so that malloc takes the first of them first.
+// Puts objects of the list of class c where there is room for them.
+template <Os System, class Below>
+void Front<System, Below>::PutReady(SizeClass c, void** objects, size_t n) noexcept {
+  if (CacheOf* const cache = Current(); cache != nullptr) Growth<System>::GrantReady(cache, c);
+  const size_t kept = arch::PushMany(ReadyList(c), objects, n);
+  const size_t back = arch::PushMany(c, objects + kept, n - kept);
+  depot_->Give(c, objects + kept + back, n - kept - back);
+}
+
+// Puts objects into the cache, so that malloc takes the last of them first.
 template <Os System, class Below>
 void Front<System, Below>::Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept {
-  Reverse(objects, n);
   if (HasReady(c)) {
     Growth<System>::GrantReady(cache, c);
-    const size_t first = n < kReadySlots ? n : kReadySlots;
-    const size_t kept = arch::PushMany(ReadyList(c), objects + (n - first), first);
-    __builtin_memmove(objects + (n - first), objects + (n - first) + kept,
-                      (first - kept) * sizeof *objects);
-    n -= kept;
+    if (n >= kBlock &&
+        arch::PushBlock(ReadyList(c), objects + n - kBlock, kCacheLayout.ready_floor[c])) {
+      n -= kBlock;
+    } else {
+      const size_t first = n < kReadySlots ? n : kReadySlots;
+      const size_t kept = arch::PushMany(ReadyList(c), objects + (n - first), first);
+      std::move(objects + (n - first) + kept, objects + n, objects + (n - first));
+      n -= kept;
+    }
   }
   const size_t kept = arch::PushMany(c, objects, n);
   depot_->Give(c, objects + kept, n - kept);
@@ -164,9 +148,24 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   const size_t got = depot_->Take(c, batch, want);
   if (got == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
-  // The first of the batch goes to the caller, the second shall be next: they were laid out so.
-  Keep(cache, c, batch + 1, got - 1);
-  return batch[0];
+  // The last of the batch goes to the caller, the one before it shall be next: they were laid out
+  // so.
+  Keep(cache, c, batch, got - 1);
+  return batch[got - 1];
+}
+
+// Sends a batch from the full class c to the depot, half of what it may hold if that is less.
+template <Os System, class Below>
+void Front<System, Below>::MakeRoom(CacheOf* cache, SizeClass c) noexcept {
+  void* batch[kBatch];
+  const size_t whole = Below::BatchOf(c);
+  if (arch::PopRun(c, batch, whole, kCacheLayout.long_floor[c] + whole)) {
+    return depot_->Give(c, batch, whole);
+  }
+  const size_t half = (cache->capacity[c] + size_t{1}) / 2;
+  const size_t count = arch::PopMany(c, batch, half < whole ? half : whole);
+  std::reverse(batch, batch + count);
+  depot_->Give(c, batch, count);
 }
 
 template <Os System, class Below>
@@ -178,11 +177,7 @@ void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
   }
   if (arch::Push(c, p)) return;
   if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
-  void* batch[kBatch];
-  const size_t whole = Below::BatchOf(c);
-  const size_t half = (cache->capacity[c] + size_t{1}) / 2;
-  const size_t count = arch::PopMany(c, batch, cache->capacity[c] < whole ? half : whole);
-  depot_->Give(c, batch, count);
+  MakeRoom(cache, c);
   if (!arch::Push(c, p)) depot_->Give(c, &p, 1);
 }
 

@@ -41,8 +41,8 @@ class FrontTest : public testing::Test {
   void* Allocate(SizeClass c) {
     bool due = false;
     void* p = arch::Pop(PopList(c), &due);
+    if (p == nullptr && front_.RefillReady(c)) p = arch::Pop(PopList(c), &due);
     if (due) front_.Rearm(c);
-    if (p == nullptr) p = front_.TakeReady(c, &due);
     if (p == nullptr) p = front_.Allocate(c, &due);
     samples_ += due;
     return p;

@@ -112,8 +112,8 @@ class Scenario {
   void Allocate(SizeClass c) {
     bool due = false;
     void* p = arch::Pop(PopList(c), &due);
+    if (p == nullptr && stack_->front.RefillReady(c)) p = arch::Pop(PopList(c), &due);
     if (due) stack_->front.Rearm(c);
-    if (p == nullptr) p = stack_->front.TakeReady(c, &due);
     if (p == nullptr) p = stack_->front.Allocate(c, &due);
     ASSERT_NE(p, nullptr);
     ++allocations_[c];
