@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/misuse.h"
+#include "base/prefetch.h"
 #include "central/bin.h"
 #include "central/object_class.h"
 #include "os/mutex.h"
@@ -107,6 +108,7 @@ class Central {
 
   size_t FetchMedium(SizeClass c, void** to, size_t n) noexcept;
   void ReturnMedium(SizeClass c, void* p) noexcept;
+  void FetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept;
   size_t ReturnSmall(SizeClass c, void* const* from, size_t n, Slab** empty) noexcept;
   bool AwaitHidden(SizeClass c) noexcept;
   Slab* NewSlab(SizeClass c) noexcept;

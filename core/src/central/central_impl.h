@@ -117,12 +117,27 @@ inline size_t CheckedIndex(const Slab& s, void* p) noexcept {
   return index;
 }
 
+// Asks for the descriptions of the objects' slabs, which may be one each, before the lock is held.
+template <Os System, class Pages>
+void Central<System, Pages>::FetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept {
+  uintptr_t base = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (AddressOf(objects[i]) - base < kGranule) continue;
+    if (ObjectClassAt(*map_, objects[i]) != c) continue;
+    const Slab* const s = map_->SlabAt(objects[i]);
+    base = AddressOf(objects[i]) & ~(kGranule - 1);
+    PrefetchForWrite(s);
+    PrefetchForWrite(s->bits);
+  }
+}
+
 template <Os System, class Pages>
 void Central<System, Pages>::Return(SizeClass c, void* const* from, size_t n) noexcept {
   if (!IsSmall(c)) {
     for (size_t i = 0; i < n; ++i) ReturnMedium(c, from[i]);
     return;
   }
+  FetchSlabs(c, from, n);
   while (n > 0) {
     Slab* empty = nullptr;
     const size_t done = ReturnSmall(c, from, n, &empty);
