@@ -68,6 +68,11 @@ foreach(folder conform process storm)
     endif()
     set_tests_properties(${tests} PROPERTIES
       TIMEOUT ${seconds} SKIP_RETURN_CODE 77 PROCESSORS ${processors_${folder}})
+    if(folder STREQUAL storm)  # with ready lists and without, whatever this processor prefers
+      set_property(TEST ${folder}.${name} APPEND PROPERTY ENVIRONMENT GRANARY_CONF=ready_lists:always)
+      set_property(TEST ${folder}.${name}.static APPEND PROPERTY
+        ENVIRONMENT GRANARY_CONF=ready_lists:never)
+    endif()
   endforeach()
 endforeach()
 include(unwind.cmake)

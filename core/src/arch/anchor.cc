@@ -6,4 +6,13 @@ constinit Anchor anchor{.cache_index = &anchor.unregistered.concurrency_id,
                         .cache = {anchor.null_cache, anchor.null_cache}};
 __thread uintptr_t thread_area = 0;
 
+// Whoever reads the table meanwhile finds a list that is empty, whichever it is.
+void UseReadyLists(bool use) noexcept {
+  const auto lists = MakeFineLists(use);
+  for (size_t row = 0; row < lists.size(); ++row) {
+    __atomic_store_n(&anchor.fine_list[row], lists[row], __ATOMIC_RELAXED);
+  }
+  anchor.ready_lists = use;
+}
+
 }  // namespace granary

@@ -33,8 +33,8 @@ inline constexpr size_t kUnregisteredIndices = 2;
 
 // A cache begins with its headers, one for each list of slots: the cursor in the low 16 bits, above
 // it the number of allocations, counting down. Further words hold the slots. List c takes what is
-// freed of class c. Of a small class malloc takes from a list of its own, the ready one, and so
-// need not wait for what the free before it wrote; of others from where free puts it.
+// freed of class c. Of a small class malloc may take from a list of its own, the ready one, and so
+// need not wait for what the free before it wrote; of others it takes from where free puts it.
 using CacheWords = uint64_t;
 inline constexpr size_t kBlock = 16;  // pointers that change lists at a time
 inline constexpr SizeClass kLastReady = kFineLookup.back();
@@ -43,13 +43,12 @@ inline constexpr size_t kHeaders = kReadyLists + kLastReady + 1;
 
 constexpr bool HasReady(SizeClass c) { return c != kNoClass && c <= kLastReady; }
 constexpr uint64_t ReadyList(SizeClass c) { return kReadyLists + c; }
-// The list that malloc takes objects of class c from.
-constexpr uint64_t PopList(SizeClass c) { return HasReady(c) ? ReadyList(c) : c; }
 
-consteval auto MakeFineLists() {
+constexpr auto MakeFineLists(bool ready) {
   std::array<uint16_t, kFineLookup.size()> lists{};
   for (size_t row = 0; row < lists.size(); ++row) {
-    lists[row] = static_cast<uint16_t>(PopList(kFineLookup[row]));
+    const SizeClass c = kFineLookup[row];
+    lists[row] = static_cast<uint16_t>(ready && HasReady(c) ? ReadyList(c) : c);
   }
   return lists;
 }
@@ -59,13 +58,20 @@ struct Anchor {
   RestartArea unregistered{.cpu_id = -1, .concurrency_id = -1};
   // The address of the index that chooses the cache, as if thread_area were zero.
   int32_t* cache_index = nullptr;
-  decltype(MakeFineLists()) fine_list = MakeFineLists();
+  bool ready_lists = true;
+  std::array<uint16_t, kFineLookup.size()> fine_list = MakeFineLists(true);
   std::remove_const_t<decltype(kCoarseLookup)> coarse_class = kCoarseLookup;
   std::remove_const_t<decltype(kMediumLookup)> medium_class = kMediumLookup;
   CacheWords* cache[kUnregisteredIndices + kMaxCaches] = {};
 };
 
 extern Anchor anchor __attribute__((visibility("hidden")));
+
+// Whether malloc uses the ready lists. To be called before there are caches.
+void UseReadyLists(bool use) noexcept;
+inline bool UsesReady(SizeClass c) { return HasReady(c) && anchor.ready_lists; }
+// The list that malloc takes objects of class c from.
+inline uint64_t PopList(SizeClass c) { return UsesReady(c) ? ReadyList(c) : c; }
 
 // This thread's RestartArea, relative to anchor.unregistered; 0 until the front knows the thread.
 extern __thread uintptr_t thread_area

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "arch/processor.h"
 #include "arch/rseq.h"
 #include "base/writer.h"
 #include "entry/jemalloc/arena.h"
@@ -23,6 +24,10 @@ SizeClass LargestCached() {
   SizeClass c = kNumClasses - 1;
   while (kClassSize[c] > static_cast<size_t>(options.cache_max)) --c;
   return c;
+}
+
+bool WantsReadyLists() {
+  return options.ready_lists == 0 ? !arch::ForwardsStoresAtOnce() : options.ready_lists == 1;
 }
 
 bool IsOversize(size_t bytes) {
@@ -53,6 +58,7 @@ void Heap::Init() noexcept {
     Locked hold(init_);
     if (ready_.load(std::memory_order_relaxed)) return;
     LoadSettings();
+    UseReadyLists(WantsReadyLists());
     pages_.Bind(page_map, metadata_);
     central_.Bind(page_map, metadata_, pages_);
     depot_.Bind(metadata_, central_);

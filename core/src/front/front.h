@@ -32,7 +32,7 @@ class Front {
   // Fills the ready list of class c, which ran empty, with a block of what was freed last; false if
   // there is less, or the class has no such list.
   GRANARY_ALWAYS_INLINE bool MoveBlock(SizeClass c) noexcept {
-    if (!HasReady(c)) return false;
+    if (!UsesReady(c)) return false;
     void* objects[kBlock];
     if (!arch::PopBlock(c, objects, kCacheLayout.long_floor[c] + kBlock)) return false;
     if (!arch::PushBlock(ReadyList(c), objects, kCacheLayout.ready_floor[c])) [[unlikely]]

@@ -88,7 +88,7 @@ void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
 template <Os System, class Below>
 bool Front<System, Below>::RefillReady(SizeClass c) noexcept {
   if (MoveBlock(c)) return true;
-  if (!HasReady(c)) return false;
+  if (!UsesReady(c)) return false;
   if (CacheOf* const cache = Current(); cache == nullptr || cache->WantsMore(c)) return false;
   void* objects[kBlock];
   const size_t n = arch::PopMany(c, objects, kBlock);
@@ -109,7 +109,7 @@ void Front<System, Below>::PutReady(SizeClass c, void** objects, size_t n) noexc
 // Puts objects into the cache, so that malloc takes the last of them first.
 template <Os System, class Below>
 void Front<System, Below>::Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept {
-  if (HasReady(c)) {
+  if (UsesReady(c)) {
     Growth<System>::GrantReady(cache, c);
     if (n >= kBlock &&
         arch::PushBlock(ReadyList(c), objects + n - kBlock, kCacheLayout.ready_floor[c])) {

@@ -16,16 +16,21 @@ namespace {
 
 using TestFront = Front<FakeOs, FakeDepot>;
 
-class FrontTest : public testing::Test {
+// With and without ready lists.
+class FrontTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr SizeClass kClass = ClassOf(128);
 
-  FrontTest() { Start(2); }
+  FrontTest() {
+    UseReadyLists(GetParam());
+    Start(2);
+  }
   ~FrontTest() override {
     // Later tests and this thread's end must not find the caches of this one.
     for (size_t i = 0; i < kMaxCaches + kUnregisteredIndices; ++i) {
       anchor.cache[i] = anchor.null_cache;
     }
+    UseReadyLists(true);
     thread_area = 0;
     FakeOs::Reset();
   }
@@ -83,13 +88,13 @@ class FrontTest : public testing::Test {
   FakeLedger& ledger_ = depot_.ledger;
 };
 
-TEST_F(FrontTest, TheKernelRunsSequencesHere) {
+TEST_P(FrontTest, TheKernelRunsSequencesHere) {
   EXPECT_EQ(threads.owner(), CacheOwner::kCpu);
   Free(kClass, Allocate(kClass));
   EXPECT_GE(Threads::CurrentIndex(), 0);
 }
 
-TEST_F(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
+TEST_P(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
   Burst(kClass, 4);
   const size_t fetches = ledger_.fetches();
   for (int i = 0; i < 1000; ++i) Burst(kClass, 4);
@@ -97,7 +102,8 @@ TEST_F(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
 }
 
 // A pair of malloc and free of one small class goes round among a few objects, in blocks.
-TEST_F(FrontTest, ABusyClassGetsWholeBlocks) {
+TEST_P(FrontTest, ABusyClassGetsWholeBlocks) {
+  if (!GetParam()) GTEST_SKIP() << "blocks fill ready lists";
   for (int i = 0; i < 4000; ++i) Burst(kClass, 1);
   EXPECT_GE(front_.CachedObjects(kClass), kBlock);
   EXPECT_LT(front_.CachedObjects(kClass), 6 * kBlock);
@@ -105,7 +111,7 @@ TEST_F(FrontTest, ABusyClassGetsWholeBlocks) {
   Verify();
 }
 
-TEST_F(FrontTest, ConservesObjectsAndCountsAllocations) {
+TEST_P(FrontTest, ConservesObjectsAndCountsAllocations) {
   std::mt19937 random(10);
   const SizeClass classes[] = {1, kClass, ClassOf(4000), kNumSmall - 1, kNumSmall, kNumClasses - 1};
   std::vector<std::pair<SizeClass, void*>> held;
@@ -135,7 +141,7 @@ TEST_F(FrontTest, ConservesObjectsAndCountsAllocations) {
   EXPECT_EQ(ledger_.out(), held.size());
 }
 
-TEST_F(FrontTest, CapacityFollowsUse) {
+TEST_P(FrontTest, CapacityFollowsUse) {
   Burst(kClass, 1);
   const size_t small = Granted();
   for (int i = 0; i < 50; ++i) Burst(kClass, 500);
@@ -145,7 +151,7 @@ TEST_F(FrontTest, CapacityFollowsUse) {
   Verify();
 }
 
-TEST_F(FrontTest, EveryClassCanGrowToItsEnd) {
+TEST_P(FrontTest, EveryClassCanGrowToItsEnd) {
   front_.SetBudget(kGiB);
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     for (int i = 0; i < 12; ++i) Burst(c, 2 * LongCapacity(c));
@@ -157,7 +163,7 @@ TEST_F(FrontTest, EveryClassCanGrowToItsEnd) {
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-TEST_F(FrontTest, TheBudgetBoundsACache) {
+TEST_P(FrontTest, TheBudgetBoundsACache) {
   front_.SetBudget(64 * kKiB);
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     for (int i = 0; i < 6; ++i) Burst(c, 300);
@@ -166,14 +172,14 @@ TEST_F(FrontTest, TheBudgetBoundsACache) {
   Verify();
 }
 
-TEST_F(FrontTest, NoBudgetMeansNoSlots) {
+TEST_P(FrontTest, NoBudgetMeansNoSlots) {
   front_.SetBudget(0);
   for (int i = 0; i < 6; ++i) Burst(kClass, 300);
   EXPECT_EQ(Granted(), 0u);
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-TEST_F(FrontTest, IdleObjectsAreReclaimedOnTheSecondLook) {
+TEST_P(FrontTest, IdleObjectsAreReclaimedOnTheSecondLook) {
   for (int i = 0; i < 20; ++i) Burst(kClass, 500);
   ASSERT_GE(front_.CachedObjects(kClass) * kClassSize[kClass], 16 * kKiB);
   front_.ReclaimIdle();
@@ -185,7 +191,7 @@ TEST_F(FrontTest, IdleObjectsAreReclaimedOnTheSecondLook) {
   Verify();
 }
 
-TEST_F(FrontTest, ReclaimLeavesWhatIsInUse) {
+TEST_P(FrontTest, ReclaimLeavesWhatIsInUse) {
   const SizeClass busy = ClassOf(1000);
   for (int i = 0; i < 20; ++i) {
     Burst(kClass, 500);
@@ -198,7 +204,7 @@ TEST_F(FrontTest, ReclaimLeavesWhatIsInUse) {
   EXPECT_GT(front_.CachedObjects(busy), 0u);
 }
 
-TEST_F(FrontTest, NothingIsDrainedThatCouldBeInUse) {
+TEST_P(FrontTest, NothingIsDrainedThatCouldBeInUse) {
   for (int i = 0; i < 20; ++i) Burst(kClass, 500);
   const size_t cached = front_.CachedObjects(kClass);
   FakeOs::SetCanAbort(false);
@@ -211,7 +217,7 @@ TEST_F(FrontTest, NothingIsDrainedThatCouldBeInUse) {
   EXPECT_EQ(ledger_.out(), 0u) << "the caller's own cache, one class at a time";
 }
 
-TEST_F(FrontTest, AStoppedCacheServesNobody) {
+TEST_P(FrontTest, AStoppedCacheServesNobody) {
   Burst(kClass, 8);
   const size_t cached = front_.CachedObjects(kClass);
   ASSERT_TRUE(front_.StopAll());
@@ -230,7 +236,7 @@ TEST_F(FrontTest, AStoppedCacheServesNobody) {
 
 // Of n allocations each is a sample with probability p, on its own: over many seeds the squared
 // deviations, each divided by its variance, add up to about their number.
-TEST_F(FrontTest, SamplesComeAsOftenAsTheyShould) {
+TEST_P(FrontTest, SamplesComeAsOftenAsTheyShould) {
   constexpr uint64_t kRate = 20000;
   constexpr int kSeeds = 200, kRounds = 60;
   const struct {
@@ -261,7 +267,7 @@ TEST_F(FrontTest, SamplesComeAsOftenAsTheyShould) {
 }
 
 // Where sequences are not to be had, a thread sets the counts of its own cache.
-TEST_F(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
+TEST_P(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
   threads.OnExit([](size_t) {});
   FakeOs::Reset();
   FakeOs::SetCpus(0);
@@ -276,7 +282,7 @@ TEST_F(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
   EXPECT_EQ(samples_, 50u);
 }
 
-TEST_F(FrontTest, RefusalsArePassedOn) {
+TEST_P(FrontTest, RefusalsArePassedOn) {
   ledger_.SetMost(3);
   std::vector<void*> objects;
   while (void* p = Allocate(kClass)) objects.push_back(p);
@@ -285,7 +291,7 @@ TEST_F(FrontTest, RefusalsArePassedOn) {
   EXPECT_NE(Allocate(kClass), nullptr);
 }
 
-TEST_F(FrontTest, WithoutMemoryForACacheObjectsComeFromBelow) {
+TEST_P(FrontTest, WithoutMemoryForACacheObjectsComeFromBelow) {
   FakeOs::RefuseMap(0, kNever);
   Burst(kClass, 100);
   EXPECT_EQ(Cached(), 0u);
@@ -297,7 +303,7 @@ TEST_F(FrontTest, WithoutMemoryForACacheObjectsComeFromBelow) {
 }
 
 // As a thread made by a bare clone(): no index, no sequences.
-TEST_F(FrontTest, ThreadsWithoutAnIndexShare) {
+TEST_P(FrontTest, ThreadsWithoutAnIndexShare) {
   static RestartArea lone{.cpu_id = -1, .concurrency_id = -1};
   thread_area = AddressOf(&lone) - AddressOf(&anchor.unregistered);
   const SizeClass classes[] = {1, kClass, kNumSmall - 1, kNumClasses - 1};
@@ -310,7 +316,7 @@ TEST_F(FrontTest, ThreadsWithoutAnIndexShare) {
   }
 }
 
-TEST_F(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
+TEST_P(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
   Start(0);
   ASSERT_EQ(threads.owner(), CacheOwner::kThread);
   static TestFront* front;
@@ -327,7 +333,7 @@ TEST_F(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
 }
 
 // Threads on all CPUs, while another stops, inspects and drains the caches.
-TEST_F(FrontTest, ThreadsAndReclaimLoseNothing) {
+TEST_P(FrontTest, ThreadsAndReclaimLoseNothing) {
   std::vector<std::thread> workers;
   for (int t = 0; t < 3; ++t) {
     workers.emplace_back([this, t] {
@@ -347,6 +353,8 @@ TEST_F(FrontTest, ThreadsAndReclaimLoseNothing) {
   front_.Flush();
   EXPECT_EQ(ledger_.out(), 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(ReadyLists, FrontTest, testing::Bool());
 
 }  // namespace
 }  // namespace granary

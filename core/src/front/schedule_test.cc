@@ -179,12 +179,17 @@ class Scenario {
   size_t samples_ = 0;
 };
 
-class ScheduleTest : public testing::Test {
+// With and without ready lists.
+class ScheduleTest : public testing::TestWithParam<bool> {
  protected:
-  ~ScheduleTest() override { thread_area = 0; }
+  ScheduleTest() { UseReadyLists(GetParam()); }
+  ~ScheduleTest() override {
+    UseReadyLists(true);
+    thread_area = 0;
+  }
 };
 
-TEST_F(ScheduleTest, EverythingHoldsUnderRandomTurns) {
+TEST_P(ScheduleTest, EverythingHoldsUnderRandomTurns) {
   size_t samples = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -205,7 +210,7 @@ TEST_F(ScheduleTest, EverythingHoldsUnderRandomTurns) {
 
 // Each thread runs as long as it can, but that at one turn after another it is interrupted and
 // another runs to its end first.
-TEST_F(ScheduleTest, EverythingHoldsWhereverOneThreadIsInterrupted) {
+TEST_P(ScheduleTest, EverythingHoldsWhereverOneThreadIsInterrupted) {
   Scenario(true).Run([](size_t, size_t current, bool blocked) { return current + blocked; });
   const size_t turns = FakeSchedule::turns;
   ASSERT_GT(turns, 100u);
@@ -220,6 +225,8 @@ TEST_F(ScheduleTest, EverythingHoldsWhereverOneThreadIsInterrupted) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(ReadyLists, ScheduleTest, testing::Bool());
 
 }  // namespace
 }  // namespace granary

@@ -55,7 +55,7 @@ struct ClassRow {
   uint32_t size, slab_bytes, slab_objects;
   uint32_t short_floor, short_capacity, long_floor, long_capacity;
   uint32_t previous_size;
-  uint32_t ready_list, ready_floor, ready_capacity;  // zero where malloc takes from list c
+  uint32_t ready_list, ready_floor, ready_capacity;  // zero where malloc can only take from list c
 };
 
 struct TableAt {

@@ -172,17 +172,16 @@ func (c *capture) countCaches(classes []Class) []CacheInfo {
 		info.Room, _ = number(image.bytes, l.constant("cache.granted"), 8)
 		for i := 1; i < len(classes); i++ {
 			row := l.classes[i]
+			allocations, _ := number(image.bytes, issued+8*uint64(i), 8)
 			for _, list := range row.lists(uint64(i)) {
 				header, _ := number(image.bytes, words+8*list, 8)
 				held := row.objectsIn(list, header&mask, l.classes[1].longFloor)
+				allocations += initial - header>>shift // malloc takes from one of them only
 				classes[i].Cached += held
-				if list == row.popList(uint64(i)) {
-					more, _ := number(image.bytes, issued+8*uint64(i), 8)
-					classes[i].Allocations += (initial + more - header>>shift) & (^uint64(0) >> shift)
-				}
 				info.Objects += held
 				info.Bytes += held * row.size
 			}
+			classes[i].Allocations += allocations & (^uint64(0) >> shift)
 		}
 		caches = append(caches, info)
 	}
@@ -195,14 +194,6 @@ func (row classRow) lists(class uint64) []uint64 {
 		return []uint64{class}
 	}
 	return []uint64{class, row.readyList}
-}
-
-// popList is the list that malloc takes from, and whose header counts allocations.
-func (row classRow) popList(class uint64) uint64 {
-	if row.readyList == 0 {
-		return class
-	}
-	return row.readyList
 }
 
 // objectsIn is how many objects lie below the cursor of one of the class's lists; 0 for an impossible one.

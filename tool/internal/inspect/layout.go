@@ -57,7 +57,7 @@ type classRow struct {
 	size, slabBytes, slabObjects     uint64
 	shortFloor, shortCapacity        uint64
 	longFloor, longCapacity, smaller uint64
-	// readyList is the list that malloc takes from; 0 where that is the class's own.
+	// readyList is the list that malloc may take from instead of the class's own; 0 if there is none.
 	readyList, readyFloor, readyCapacity uint64
 }
 

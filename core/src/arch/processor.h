@@ -1,0 +1,29 @@
+// What of the processor the allocator adapts to.
+#pragma once
+
+#include "base/compiler.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace granary::arch {
+
+// Whether a load of what was stored just before costs so little that malloc may take what free
+// wrote last. So measured on AMD's family 1Ah (Zen 5); Intel's Xeons wait (docs/decisions, 0015).
+inline bool ForwardsStoresAtOnce() noexcept {
+#if defined(__x86_64__)
+  constexpr unsigned kAmd[] = {0x68747541, 0x69746e65, 0x444d4163};  // "AuthenticAMD"
+  unsigned highest, b, c, d;
+  if (__get_cpuid(0, &highest, &b, &c, &d) == 0 || highest < 1) return false;
+  if (b != kAmd[0] || d != kAmd[1] || c != kAmd[2]) return false;
+  unsigned version = 0;
+  __get_cpuid(1, &version, &b, &c, &d);
+  const unsigned family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
+  return family >= 0x1a;
+#else
+  return false;
+#endif
+}
+
+}  // namespace granary::arch
