@@ -21,13 +21,24 @@ type Step struct {
 	Contender allocators.Contender
 }
 
-// Order is the sequence of a round: rotated by one each round, so that nobody always goes first.
+// Order is the sequence of a round. Over as many rounds as there are contenders, or twice as many where
+// their number is odd, everybody takes each place and follows each of the others equally often: whoever
+// runs finds caches and the machine's free memory as the one before left them (Williams, "Experimental
+// designs balanced for the estimation of residual effects of treatments", 1949).
 func Order(contenders []allocators.Contender, round int) []allocators.Contender {
-	if len(contenders) == 0 {
-		return nil
+	n := len(contenders)
+	order := make([]allocators.Contender, n)
+	for place := range n {
+		next := place / 2 // 0, n-1, 1, n-2, 2 ...: no two neighbours are equally far apart
+		if place%2 == 1 {
+			next = n - 1 - place/2
+		}
+		order[place] = contenders[(next+round)%n]
 	}
-	first := round % len(contenders)
-	return append(slices.Clone(contenders[first:]), contenders[:first]...)
+	if n%2 == 1 && round/n%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
 }
 
 // Progress is told what happens.

@@ -48,7 +48,7 @@ func recorder(order *[]string, fail ...string) Work {
 	}
 }
 
-func TestRoundsAreInterleavedAndRotated(t *testing.T) {
+func TestRoundsAreInterleaved(t *testing.T) {
 	var order []string
 	var c counts
 	var r bench.Results
@@ -56,7 +56,7 @@ func TestRoundsAreInterleavedAndRotated(t *testing.T) {
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(order, " "); got != "a0 b0 c0 b1 c1 a1 c2 a2 b2" {
+	if got := strings.Join(order, " "); got != "a0 c0 b0 b1 a1 c1 c2 b2 a2" {
 		t.Errorf("order %s", got)
 	}
 	if got := r.Values("b", bench.Key{Phase: "p", Metric: "m"}); !reflect.DeepEqual(got, map[int]float64{0: 0, 1: 1, 2: 2}) {
@@ -64,6 +64,39 @@ func TestRoundsAreInterleavedAndRotated(t *testing.T) {
 	}
 	if r.Rounds != 3 || c.steps != 9 || c.ticks != p.Total() {
 		t.Errorf("rounds %d, progress %+v of %d", r.Rounds, c, p.Total())
+	}
+}
+
+func TestEverybodyTakesEachPlaceAndFollowsEachOtherEquallyOften(t *testing.T) {
+	for n := 1; n <= 12; n++ {
+		contenders := make([]allocators.Contender, n)
+		for i := range contenders {
+			contenders[i].Name = fmt.Sprint(i)
+		}
+		squares := 1 + n%2
+		place, before := map[string]int{}, map[string]int{}
+		for round := range squares * n {
+			order := Order(contenders, round)
+			for i, c := range order {
+				place[fmt.Sprint(c.Name, "@", i)]++
+				if i > 0 {
+					before[order[i-1].Name+"<"+c.Name]++
+				}
+			}
+		}
+		if len(place) != n*n || len(before) != n*(n-1) {
+			t.Errorf("of %d contenders: %d places, %d neighbours", n, len(place), len(before))
+		}
+		for what, times := range place {
+			if times != squares {
+				t.Errorf("of %d contenders %s: %d times", n, what, times)
+			}
+		}
+		for what, times := range before {
+			if times != squares {
+				t.Errorf("of %d contenders %s: %d times", n, what, times)
+			}
+		}
 	}
 }
 
@@ -246,10 +279,10 @@ func TestAStepThatHangsIsStoppedAndTheRestGoesOn(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownToFitIsRotatedAndElseWhoHasFewestRoundsComesFirst(t *testing.T) {
+func TestWhatIsKnownToFitIsBalancedAndElseWhoHasFewestRoundsComesFirst(t *testing.T) {
 	contenders := append(abc[:2:2], allocators.Contender{Name: "granary"})
 	for budget, want := range map[time.Duration]string{
-		time.Hour:        "b1 granary1 a1", // rotated by one
+		time.Hour:        "b1 a1 granary1", // the second row of the square
 		40 * time.Second: "granary1 b1",    // b lacks a round that a has; a has no time left
 	} {
 		now := time.Unix(0, 0)
