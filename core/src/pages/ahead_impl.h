@@ -23,7 +23,8 @@ Tracker* PageHeap<System>::TakeUntouched() noexcept {
   if (first == nullptr) return nullptr;
   first->state = State::kLargeBody;
   if (first->dirty_count == 0) return first;
-  Tracker* const second = first->prepared ? free_.Take(1, kTrackerBytes, huge) : nullptr;
+  const bool large = mapped_.load(std::memory_order_relaxed) * kGranule >= kTwoAheadFrom;
+  Tracker* const second = large && first->prepared ? free_.Take(1, kTrackerBytes, huge) : nullptr;
   if (second != nullptr) second->state = State::kLargeBody;  // no neighbour for a free one
   BecomeFree(first, 1);
   if (second == nullptr) return nullptr;
