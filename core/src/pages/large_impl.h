@@ -142,6 +142,7 @@ void PageHeap<System>::FreeLarge(void* p, bool at_once) noexcept {
   const size_t granules = DivideUp(head->bytes, kGranule);
   const bool gone = at_once && System::Release(p, granules * kGranule);
   Locked hold(mutex_);
+  AwaitTail(head);
   if (gone) released_.fetch_add(granules, std::memory_order_relaxed);
   UnuseBlock(head, 0, granules, !gone);
   const size_t count = head->trackers;
@@ -160,6 +161,7 @@ bool PageHeap<System>::ResizeLarge(void* p, size_t bytes) noexcept {
   const bool shrinks = bytes < head->bytes;
   {
     Locked hold(mutex_);
+    AwaitTail(head);
     if (!shrinks && Exceeds(DivideUp(bytes - head->bytes, kGranule))) return false;
     if (!shrinks && !ExtendBlock(head, DivideUp(bytes, kTrackerBytes))) return false;
     const size_t before = DivideUp(head->bytes, kGranule);

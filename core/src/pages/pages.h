@@ -227,12 +227,14 @@ class PageHeap {
   void UseBlock(Tracker* head, size_t from, size_t to, Memory* memory) noexcept;
   void UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept;
   size_t ReleaseOneFree() noexcept;
-  size_t ReleaseOneSpan() noexcept;
+  size_t ReleaseOneRun() noexcept;
+  size_t ReleaseTail(Tracker* t, BitRun run) noexcept;
   bool IsIdle(const Chunk& chunk) const noexcept;
   Chunk* TakeIdle() noexcept;
   Chunk* ChunkFor(size_t trackers) noexcept;
-  Tracker* NextSpanTracker() noexcept;
+  Tracker* NextSharedTracker() noexcept;
   void ReleaseBehind(Tracker* head) noexcept;
+  void AwaitTail(const Tracker* head) noexcept;
   void ReleaseUnlocked(char* p, size_t bytes) noexcept;
 
   PageMap* map_ = nullptr;

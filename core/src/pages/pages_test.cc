@@ -1,7 +1,10 @@
 #include "pages/pages.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -290,6 +293,71 @@ TEST(PageHeap, MemoryThatIsOutForAMomentIsWaitedFor) {
   EXPECT_GT(pages.heap.Release(kTrackerBytes), 0u);
   other.join();
   EXPECT_EQ(got, spans.back());
+}
+
+// A block laid over dirty trackers, half a MiB of which lie behind its end.
+struct Tailed {
+  static constexpr size_t kTail = kMiB / 2;
+  static constexpr size_t kBytes = 8 * kTrackerBytes - kTail;
+  explicit Tailed(PageHeap<FakeOs>& heap) {
+    char* const before = static_cast<char*>(heap.AllocateLarge(kBytes + kTail, 1, 1).p);
+    std::memset(before, 7, kBytes + kTail);
+    heap.FreeLarge(before);
+    block = static_cast<char*>(heap.AllocateLarge(kBytes, 1, 1).p);
+  }
+  char* block;
+};
+
+TEST(PageHeap, ASmallTailOfABlockGoesBackWithOtherDirtyMemory) {
+  FakePages pages;
+  char* const p = Tailed(pages.heap).block;
+  EXPECT_EQ(pages.heap.dirty_bytes(), Tailed::kTail) << "a block that lives briefly leaves it so";
+  EXPECT_EQ(p[Tailed::kBytes], 7);
+  EXPECT_EQ(pages.heap.Release(kMiB), Tailed::kTail);
+  EXPECT_EQ(p[Tailed::kBytes - 1], 7);
+  EXPECT_EQ(p[Tailed::kBytes], 0);
+  EXPECT_TRUE(pages.heap.ResizeLarge(p, Tailed::kBytes + Tailed::kTail));
+  pages.heap.FreeLarge(p);
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, ABlockWaitsForItsTailOnTheWayToTheSystem) {
+  FakePages pages;
+  char* const p = Tailed(pages.heap).block;
+  std::atomic<bool> freed{false};
+  std::thread other;
+  FakeOs::DuringRelease([&] {
+    other = std::thread([&] {
+      pages.heap.FreeLarge(p);
+      freed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(freed);
+  });
+  EXPECT_EQ(pages.heap.Release(kMiB), Tailed::kTail);
+  other.join();
+  pages.heap.Verify();
+  EXPECT_EQ(pages.heap.used_bytes(), 0u);
+}
+
+TEST(PageHeap, AChildOfAForkDoesNotWaitForATail) {
+  FakePages pages;
+  char* const p = Tailed(pages.heap).block;
+  FakeOs::DuringRelease([&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      pages.heap.ForgetBusy();
+      pages.heap.FreeLarge(p);
+      pages.heap.Verify();
+      _exit(pages.heap.used_bytes() == 0 ? 0 : 1);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  });
+  EXPECT_EQ(pages.heap.Release(kMiB), Tailed::kTail);
+  pages.heap.Verify();
 }
 
 TEST(PageHeap, KnowsWhatLiesWhere) {

@@ -27,7 +27,7 @@ size_t PageHeap<System>::Release(size_t bytes) noexcept {
   size_t done = 0;
   while (done < bytes) {
     size_t step = ReleaseOneFree();
-    if (step == 0) step = ReleaseOneSpan();
+    if (step == 0) step = ReleaseOneRun();
     if (step == 0) break;
     done += step;
   }
@@ -75,9 +75,10 @@ size_t PageHeap<System>::ReleaseOneFree() noexcept {
   return dirty * kGranule;
 }
 
-// The next tracker in address order, round and round, that has dirty granules beside used ones.
+// The next tracker in address order, round and round, that has dirty granules beside used ones:
+// between spans, or behind the end of a block.
 template <Os System>
-Tracker* PageHeap<System>::NextSpanTracker() noexcept {
+Tracker* PageHeap<System>::NextSharedTracker() noexcept {
   if (dirty_.load(std::memory_order_relaxed) == 0) return nullptr;
   for (int rounds = 0; rounds < 2;) {
     if (cursor_chunk_ == nullptr) {
@@ -88,7 +89,7 @@ Tracker* PageHeap<System>::NextSpanTracker() noexcept {
     }
     while (cursor_ < cursor_chunk_->trackers) {
       Tracker* const t = map_->TrackerAt(cursor_chunk_->base + cursor_ * kTrackerBytes);
-      if (t->dirty_count > 0 && t->state == State::kSpans) return t;
+      if (t->dirty_count > 0 && t->used_count > 0) return t;
       ++cursor_;
     }
     cursor_chunk_ = cursor_chunk_->next;
@@ -99,11 +100,12 @@ Tracker* PageHeap<System>::NextSpanTracker() noexcept {
 
 // The first run of dirty granules of that tracker; 0 if there is none.
 template <Os System>
-size_t PageHeap<System>::ReleaseOneSpan() noexcept {
+size_t PageHeap<System>::ReleaseOneRun() noexcept {
   Locked hold(mutex_);
-  Tracker* const t = NextSpanTracker();
+  Tracker* const t = NextSharedTracker();
   if (t == nullptr) return 0;
   const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
+  if (t->state != State::kSpans) return ReleaseTail(t, run);
   SpansLike(t).Remove(t);
   t->UseDirty(run.first, run.count);
   SpansLike(t).Insert(t);
@@ -145,21 +147,48 @@ size_t PageHeap<System>::ReleaseMap() noexcept {
   }
 }
 
-// What lies dirty behind the end of a block cannot be handed out while the block lives. Only the
-// block's owner calls this, so nobody else touches those granules meanwhile.
+// A run of dirty granules behind the end of a block, in a tracker of the block's. Called with the
+// lock; its owner may want to free or resize the block meanwhile, and waits (AwaitTail).
+template <Os System>
+size_t PageHeap<System>::ReleaseTail(Tracker* t, BitRun run) noexcept {
+  t->UseDirty(run.first, run.count);
+  Account(run.count, run.count);
+  ++t->leaving;
+  ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
+  --t->leaving;
+  t->Unuse(run.first, run.count);
+  Unaccount(run.count, 0);
+  return run.count * kGranule;
+}
+
+// What lies dirty behind the end of a block cannot be handed out while the block lives. A small
+// part of the block's last tracker may wait for the end of a window: a block that does not live
+// that long leaves it to the next one, which would fault it in again.
 template <Os System>
 void PageHeap<System>::ReleaseBehind(Tracker* head) noexcept {
   Locked hold(mutex_);
-  for (size_t i = head->bytes / kTrackerBytes; i < head->trackers; ++i) {
+  const size_t tail = RoundUp(head->bytes, kTrackerBytes) - head->bytes;
+  const size_t first = (tail <= head->bytes / 8 ? head->bytes + tail : head->bytes) / kTrackerBytes;
+  for (size_t i = first; i < head->trackers; ++i) {
     Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
-    while (t->dirty_count > 0) {
-      const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
-      t->UseDirty(run.first, run.count);
-      Account(run.count, run.count);
-      ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
-      t->Unuse(run.first, run.count);
-      Unaccount(run.count, 0);
-    }
+    while (t->dirty_count > 0) ReleaseTail(t, NextRun(t->dirty, 0, Tracker::kGranules, true));
+  }
+}
+
+// Called with the lock, by the owner of the block, before its end moves.
+template <Os System>
+void PageHeap<System>::AwaitTail(const Tracker* head) noexcept {
+  const size_t last = (head->bytes - 1) / kTrackerBytes;
+  Tracker* const t = map_->TrackerAt(head->base + last * kTrackerBytes);
+  while (t->leaving > 0 && AwaitBusy()) continue;
+  if (t->leaving == 0) return;
+  // Who released it is not in this child of a fork: it stays.
+  t->leaving = 0;
+  const size_t end = DivideUp(head->bytes - last * kTrackerBytes, kGranule);
+  for (BitRun run; (run = NextRun(t->used, end, Tracker::kGranules, true)).count > 0;) {
+    t->Unuse(run.first, run.count);
+    t->MarkDirty(run.first, run.count);
+    Unaccount(run.count, run.count);
   }
 }
 

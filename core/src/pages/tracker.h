@@ -35,9 +35,10 @@ struct Tracker {
   bool moved_in = false;      // its pages came from elsewhere once
   bool huge_allowed = false;  // the kernel may back it with one page on touch
   bool filled = false;        // and may have done so, for what is in use of it (filled_impl.h)
-  uint32_t trackers = 0;      // of the run (kFree, its first and last) or block (kLargeHead)
-  size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
-  size_t requested = 0;       // likewise, not rounded where that is known
+  uint8_t leaving = 0;    // runs behind the end of its block that are on their way to the system
+  uint32_t trackers = 0;  // of the run (kFree, its first and last) or block (kLargeHead)
+  size_t bytes = 0;       // requested by the block, rounded to OS pages (kLargeHead)
+  size_t requested = 0;   // likewise, not rounded where that is known
 
   void Use(size_t first, size_t count) {
     SetBits(used, first, count);
