@@ -25,6 +25,7 @@ type workbench struct {
 	quick   bool
 	proc    procfs.FS
 	environ []string
+	warmer  *warmer
 }
 
 // measure runs one program under one contender.
@@ -41,10 +42,12 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Conten
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
 	defer cancel()
 	spec := run.Spec{Path: path, Args: program.Arguments(w.quick), Env: run.Clean(w.environ)}
+	w.warmer.warm(name)
 	usage, err := run.Measure(ctx, w.proc, spec, c.Variables(false))
 	if err != nil {
 		return sample, err
 	}
+	w.warmer.note(name, usage.PeakRSS)
 	sample.Set(name, bench.MetricWall, usage.Wall)
 	sample.Set(name, bench.MetricCPU, usage.User+usage.Sys)
 	sample.Set(name, "user CPU time", usage.User)

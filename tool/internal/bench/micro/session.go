@@ -40,6 +40,7 @@ func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, erro
 	}
 	w := workbench{suite: suite, dir: o.programs, quick: o.Quick, proc: procfs.Live(), environ: env.Environ}
 	results := bench.NewResults(env, "micro", map[string]any{"suite": suite.Names(), "quick": o.Quick}, nil, suite.Rows())
+	w.warmer = newWarmer(results.Machine)
 	results.Notes = notes
 	results.Contenders, results.Failures = w.effectiveOf(ctx, contenders)
 	return session.Open(env, o.Options, results, session.Way{

@@ -1,0 +1,57 @@
+package micro
+
+import (
+	"strconv"
+
+	"granary/tool/internal/bench"
+
+	"golang.org/x/sys/unix"
+)
+
+// firstWarmed is touched before the first run of a program, when nobody knows how much it takes.
+const firstWarmed = 512 << 20
+
+// A warmer touches as much memory as a program is going to take, and gives it back: in a virtual machine whose
+// host takes free memory back, whoever runs first pays for its return, and whoever follows does not.
+type warmer struct {
+	most  int64            // bytes, so that it is never what runs the machine out of memory
+	peaks map[string]int64 // of each program, bytes
+	touch func(bytes int64)
+}
+
+func newWarmer(machine bench.Machine) *warmer {
+	most := int64(machine.MemoryBytes / 4)
+	if limit, err := strconv.ParseInt(machine.MemoryLimit, 10, 64); err == nil {
+		most = min(most, limit/4)
+	}
+	return &warmer{most: most, peaks: map[string]int64{}, touch: touch}
+}
+
+// warm is called before a program runs.
+func (w *warmer) warm(program string) {
+	bytes, known := w.peaks[program]
+	if !known {
+		bytes = firstWarmed
+	}
+	if bytes = min(bytes, w.most); bytes > 0 {
+		w.touch(bytes)
+	}
+}
+
+// note is told how much memory a program took.
+func (w *warmer) note(program string, peak float64) {
+	w.peaks[program] = max(w.peaks[program], int64(peak))
+}
+
+// touch writes to each page of so much memory. That the system refuses it is no reason not to measure.
+func touch(bytes int64) {
+	memory, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return
+	}
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // whole ones are what the host takes
+	for at := 0; at < len(memory); at += 4096 {
+		memory[at] = 1
+	}
+	_ = unix.Munmap(memory)
+}
