@@ -26,7 +26,7 @@ cc -O2 -fno-builtin -DEXPECT_GRANARY core/test/smoke/smoke.c -o "$work/pkg" "${f
 LD_LIBRARY_PATH=$lib "$work/pkg" | grep -qF "$(cat VERSION)"
 mkdir "$work/cmake"
 cat >"$work/cmake/CMakeLists.txt" <<END
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 project(consumer C)
 find_package(Granary REQUIRED)
 foreach(kind granary static)

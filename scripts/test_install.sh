@@ -41,7 +41,7 @@ LD_LIBRARY_PATH=$prefix/lib/granary/lib "$work/names"
 
 mkdir "$work/cmake"
 cat >"$work/cmake/CMakeLists.txt" <<END
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 project(consumer C)
 find_package(Granary REQUIRED)
 foreach(kind granary static)

@@ -58,7 +58,7 @@ foreach(folder conform process storm)
     if(folder IN_LIST static_flavours)
       granary_program(${folder}_${name}_static ${folder} ${name}.static ${source})
       target_link_libraries(${folder}_${name}_static PRIVATE
-        $<LINK_LIBRARY:WHOLE_ARCHIVE,granary_static>)
+        -Wl,--whole-archive granary_static -Wl,--no-whole-archive)
       # Programs that ask dlsym for our symbols must find them in themselves.
       set_target_properties(${folder}_${name}_static PROPERTIES ENABLE_EXPORTS ON)
       add_test(NAME ${folder}.${name}.static COMMAND ${folder}_${name}_static)
