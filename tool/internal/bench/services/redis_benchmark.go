@@ -25,13 +25,14 @@ func redisBenchmark(ctx context.Context, v *scenario.Visit, port int, test strin
 }
 
 var (
-	throughputLine = regexp.MustCompile(`throughput summary: ([0-9.]+) requests per second`)
+	throughputLine = regexp.MustCompile(`(?m)^\s*(?:throughput summary: )?([0-9.]+) requests per second`) // bare before Redis 6.2
 	percentileLine = regexp.MustCompile(`(?m)^([0-9.]+)% <= ([0-9.]+) milliseconds`)
 )
 
 // parseBenchmark reads the long report of redis-benchmark. Its CSV form has no percentile past 99; the two
 // distributions of the long form do.
 func parseBenchmark(report string) (benchmarked, error) {
+	report = strings.ReplaceAll(report, "\r", "\n")
 	match := throughputLine.FindStringSubmatch(report)
 	if match == nil {
 		return benchmarked{}, fmt.Errorf("redis-benchmark printed no throughput; it printed: %.200q", report)
@@ -41,7 +42,7 @@ func parseBenchmark(report string) (benchmarked, error) {
 	if l.throughput, err = strconv.ParseFloat(match[1], 64); err != nil {
 		return benchmarked{}, fmt.Errorf("read the throughput of redis-benchmark: %w", err)
 	}
-	points := percentileLine.FindAllStringSubmatch(strings.ReplaceAll(report, "\r", "\n"), -1)
+	points := percentileLine.FindAllStringSubmatch(report, -1)
 	for _, want := range []struct {
 		percent float64
 		into    *float64

@@ -47,6 +47,11 @@ func TestParseBenchmarkOfARecordedReport(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("load %+v, %v; want %+v", got, err, want)
 	}
+	old := "SET: 0.00\rSET: 75123.51\r====== SET ======\n  20000 requests completed in 0.26 seconds\n\n" +
+		"87.96% <= 0.400 milliseconds\n99.15% <= 1.001 milliseconds\n100.00% <= 2.007 milliseconds\n75471.70 requests per second\n"
+	if got, err := parseBenchmark(old); err != nil || got != (benchmarked{throughput: 75471.70, p50: 0.4, p99: 1.001, p999: 2.007}) {
+		t.Errorf("Redis 6.0's report gives %+v, %v", got, err)
+	}
 	for _, broken := range []string{"", "throughput summary: 1.0 requests per second"} {
 		if _, err := parseBenchmark(broken); err == nil {
 			t.Errorf("%q is a report", broken)
