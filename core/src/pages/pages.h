@@ -171,7 +171,7 @@ class PageHeap {
   // limits their number: 65,530 by default.
   static constexpr size_t kMostMoved = 8192;
   // Heaps from this size on get address space that the kernel may back with huge pages.
-  static constexpr size_t kHugeFrom = 64 * kMiB;
+  static constexpr size_t kHugeFrom = 128 * kMiB;
   static constexpr size_t kTwoAheadFrom = 256 * kMiB;
 
   bool AllowsHuge(size_t mapped, Fill fill) const noexcept {

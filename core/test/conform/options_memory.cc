@@ -117,7 +117,7 @@ void CheckCached(bool large) {
   CHECK((Figure("cached") >= before + 8000) == large);
 }
 
-// Whether the system was asked for huge pages, at the start of a heap and beyond its first 64 MiB.
+// Whether the system was asked for huge pages, at the start of a heap and beyond its first 128 MiB.
 void CheckHuge(bool small_heap, bool large_heap) {
   const auto asked = [] {
     FILE* const file = fopen("/proc/self/smaps", "r");
@@ -132,7 +132,7 @@ void CheckHuge(bool small_heap, bool large_heap) {
   };
   Touched(1000);
   CHECK(asked() == small_heap);
-  for (size_t i = 0; i < 50000; ++i) CHECK(Hide(malloc(3000)) != nullptr);
+  for (size_t i = 0; i < 80000; ++i) CHECK(Hide(malloc(3000)) != nullptr);
   CHECK(asked() == large_heap);
 }
 
