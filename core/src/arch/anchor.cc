@@ -8,6 +8,7 @@ __thread uintptr_t thread_area = 0;
 
 // Whoever reads the table meanwhile finds a list that is empty, whichever it is.
 void UseReadyLists(bool use) noexcept {
+  if (use == anchor.ready_lists) return;
   const auto lists = MakeFineLists(use);
   for (size_t row = 0; row < lists.size(); ++row) {
     __atomic_store_n(&anchor.fine_list[row], lists[row], __ATOMIC_RELAXED);

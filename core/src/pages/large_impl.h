@@ -109,8 +109,7 @@ Memory PageHeap<System>::LayBlock(size_t bytes, size_t alignment, size_t reserve
                                   Moves* moves) noexcept {
   if (Exceeds(DivideUp(bytes, kGranule))) return {};
   size_t count = DivideUp(reserve, kTrackerBytes);
-  const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
-  const Fill fill = untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;
+  const Fill fill = FillOf(bytes);
   Tracker* head = TakeTrackers(count, alignment, fill);
   if (head == nullptr) {
     count = DivideUp(bytes, kTrackerBytes);

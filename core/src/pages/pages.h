@@ -43,6 +43,11 @@ constexpr size_t LargeGroupOf(size_t bytes) {
 // What becomes of fresh memory decides whether huge pages pay: slabs fill up, while a span or a
 // block of its own may leave much of its last 2 MiB untouched.
 enum class Fill : bool { kSparse, kDense };
+// That of a block: dense if its end leaves at most an eighth of its size untouched.
+constexpr Fill FillOf(size_t bytes) {
+  const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
+  return untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;
+}
 
 struct PageStats {
   size_t mapped = 0;    // bytes of address space for the heap
@@ -172,6 +177,7 @@ class PageHeap {
   static constexpr size_t kMostMoved = 8192;
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 128 * kMiB;
+  // From this size on the helper prepares two trackers ahead of growth, before that one.
   static constexpr size_t kTwoAheadFrom = 256 * kMiB;
 
   bool AllowsHuge(size_t mapped, Fill fill) const noexcept {

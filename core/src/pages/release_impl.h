@@ -167,9 +167,9 @@ size_t PageHeap<System>::ReleaseTail(Tracker* t, BitRun run) noexcept {
 template <Os System>
 void PageHeap<System>::ReleaseBehind(Tracker* head) noexcept {
   Locked hold(mutex_);
-  const size_t tail = RoundUp(head->bytes, kTrackerBytes) - head->bytes;
-  const size_t first = (tail <= head->bytes / 8 ? head->bytes + tail : head->bytes) / kTrackerBytes;
-  for (size_t i = first; i < head->trackers; ++i) {
+  const bool waits = FillOf(head->bytes) == Fill::kDense;
+  size_t i = waits ? DivideUp(head->bytes, kTrackerBytes) : head->bytes / kTrackerBytes;
+  for (; i < head->trackers; ++i) {
     Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
     while (t->dirty_count > 0) ReleaseTail(t, NextRun(t->dirty, 0, Tracker::kGranules, true));
   }
