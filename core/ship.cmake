@@ -16,8 +16,9 @@ target_link_options(granary PRIVATE -static-libgcc
   LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code
   # The kernel maps what is touched by windows of 64 KiB: begin on one.
   LINKER:-z,max-page-size=65536 LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined
-  LINKER:-T,${CMAKE_CURRENT_SOURCE_DIR}/cold.ld)
-set_target_properties(granary PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cold.ld)
+  LINKER:-T,${CMAKE_CURRENT_SOURCE_DIR}/cold.ld LINKER:-T,${CMAKE_CURRENT_SOURCE_DIR}/apart.ld)
+set_target_properties(granary PROPERTIES LINK_DEPENDS
+  "${CMAKE_CURRENT_SOURCE_DIR}/cold.ld;${CMAKE_CURRENT_SOURCE_DIR}/apart.ld")
 
 add_library(granary_static STATIC ${objects})
 set_target_properties(granary_static PROPERTIES OUTPUT_NAME granary EXPORT_NAME static)

@@ -54,15 +54,16 @@ constexpr auto MakeFineLists(bool ready) {
 }
 
 struct Anchor {
-  CacheWords null_cache[kHeaders] = {};
+  // The address of the index that chooses the cache, as if thread_area were zero. One line holds it
+  // and the caches of the first CPUs, far from the end of its page: see core/apart.ld.
+  alignas(512) int32_t* cache_index = nullptr;
+  CacheWords* cache[kUnregisteredIndices + kMaxCaches] = {};
   RestartArea unregistered{.cpu_id = -1, .concurrency_id = -1};
-  // The address of the index that chooses the cache, as if thread_area were zero.
-  int32_t* cache_index = nullptr;
+  CacheWords null_cache[kHeaders] = {};
   bool ready_lists = true;
   std::array<uint16_t, kFineLookup.size()> fine_list = MakeFineLists(true);
   std::remove_const_t<decltype(kCoarseLookup)> coarse_class = kCoarseLookup;
   std::remove_const_t<decltype(kMediumLookup)> medium_class = kMediumLookup;
-  CacheWords* cache[kUnregisteredIndices + kMaxCaches] = {};
 };
 
 extern Anchor anchor __attribute__((visibility("hidden")));
