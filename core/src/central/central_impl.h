@@ -105,16 +105,14 @@ Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
   Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
 }
 
-// Which object of s begins at p; ends the program if none in use does.
-inline size_t CheckedIndex(const Slab& s, void* p) noexcept {
+// p lies in s, and could not be freed.
+[[noreturn]] inline void DieOfFree(const Slab& s, void* p) noexcept {
   const SizeClass c = s.size_class;
   const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s.base);
   const size_t index = ObjectAt(c, offset);
-  if (index * kClassSize[c] != offset || index >= s.objects) {
-    Die(MisuseReport{Misuse::kUnaligned, "free", p, kClassSize[c], 0});
-  }
-  if (s.IsFree(index)) Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
-  return index;
+  const bool is_one = index * kClassSize[c] == offset && index < s.objects;
+  const Misuse what = is_one ? Misuse::kDoubleFree : Misuse::kUnaligned;
+  Die(MisuseReport{what, "free", p, kClassSize[c], 0});
 }
 
 // Asks for the descriptions of the objects' slabs, which may be one each, before the lock is held.
@@ -154,14 +152,12 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
                                            Slab** empty) noexcept {
   Locked hold(mutex(c));
   Bin& bin = small_[c].bin;
-  const size_t slab_bytes = kSlabShape[c].bytes;
   for (size_t i = 0; i < n;) {
     Slab* const s = CheckedSlab(c, from[i]);
-    const size_t first = i;
-    do {
-      s->Give(CheckedIndex(*s, from[i++]));
-    } while (i < n && static_cast<size_t>(static_cast<char*>(from[i]) - s->base) < slab_bytes);
-    bin.Gave(s, i - first);
+    const size_t given = s->Give(from + i, n - i);
+    i += given;
+    if (i < n && s->Holds(from[i])) DieOfFree(*s, from[i]);
+    bin.Gave(s, given);
     if (!Surplus(c, *s)) continue;
     Withdraw(c, s);
     *empty = s;

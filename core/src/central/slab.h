@@ -68,31 +68,53 @@ struct alignas(kCacheLine) Slab {
 
   // Takes up to n free objects, lowest first; returns how many. Marks their pages used.
   size_t Take(void** to, size_t n, unsigned page_shift) {
-    const size_t words = Words(size_class);
+    const size_t words = Words(size_class), size = kClassSize[size_class];
     size_t taken = 0;
     for (size_t w = hint; w < words && taken < n; ++w) {
-      uint64_t word = bits[w];
-      while (word != 0 && taken < n) {
-        const size_t index = w * 64 + static_cast<size_t>(std::countr_zero(word));
-        word &= word - 1;
-        to[taken++] = Object(index);
-        if ((clean | idle) != 0) {
-          const uint64_t pages = PagesOf(index, 1, page_shift);
-          clean &= ~pages;
-          idle &= ~pages;
-        }
+      const uint64_t before = bits[w];
+      char* const first = base + w * 64 * size;
+      uint64_t word = before;
+      for (; word != 0 && taken < n; word &= word - 1) {
+        to[taken++] = first + static_cast<size_t>(std::countr_zero(word)) * size;
       }
       bits[w] = word;
       hint = static_cast<uint16_t>(w);
+      if ((clean | idle) != 0) MarkUsed(w, before ^ word, page_shift);
     }
     free = static_cast<uint16_t>(free - taken);
     return taken;
   }
 
-  void Give(size_t index) {
-    bits[index / 64] |= uint64_t{1} << (index % 64);
-    ++free;
-    if (index / 64 < hint) hint = static_cast<uint16_t>(index / 64);
+  bool Holds(const void* p) const {
+    return static_cast<size_t>(static_cast<const char*>(p) - base) < kSlabShape[size_class].bytes;
+  }
+
+  // Frees objects up to the first that lies elsewhere, or is none in use; returns how many. Objects
+  // that share a word are noted in it at once.
+  size_t Give(void* const* from, size_t n) {
+    const size_t size = kClassSize[size_class], bytes = kSlabShape[size_class].bytes;
+    const uint64_t inverse = kSlabShape[size_class].inverse;
+    size_t given = 0, w = hint, lowest = hint;
+    uint64_t word = bits[w];
+    for (; given < n; ++given) {
+      const size_t offset = static_cast<size_t>(static_cast<char*>(from[given]) - base);
+      if (offset >= bytes) break;
+      const size_t index = (offset * inverse) >> kInverseShift;
+      if (index * size != offset || index >= objects) break;
+      if (index / 64 != w) {
+        bits[w] = word;
+        w = index / 64;
+        word = bits[w];
+        if (w < lowest) lowest = w;
+      }
+      const uint64_t bit = uint64_t{1} << (index % 64);
+      if ((word & bit) != 0) break;
+      word |= bit;
+    }
+    bits[w] = word;
+    hint = static_cast<uint16_t>(lowest);
+    free = static_cast<uint16_t>(free + given);
+    return given;
   }
 
   // Bytes of pages that hold nothing.
@@ -120,6 +142,20 @@ struct alignas(kCacheLine) Slab {
     GRANARY_CHECK(objects == kSlabShape[size_class].objects);
     GRANARY_CHECK(CountBits(bits, 0, objects) == free);
     for (size_t w = 0; w < hint; ++w) GRANARY_CHECK(bits[w] == 0);
+  }
+
+ private:
+  // The pages of the objects of word w that have a bit in `taken` are neither clean nor idle now.
+  void MarkUsed(size_t w, uint64_t taken, unsigned page_shift) {
+    uint64_t pages = 0;
+    while (taken != 0) {
+      const auto first = static_cast<unsigned>(std::countr_zero(taken));
+      const auto count = static_cast<unsigned>(std::countr_one(taken >> first));
+      pages |= PagesOf(w * 64 + first, count, page_shift);
+      taken &= ~MaskOf(first, count);
+    }
+    clean &= ~pages;
+    idle &= ~pages;
   }
 };
 

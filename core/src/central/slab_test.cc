@@ -57,6 +57,11 @@ TEST(Slab, TakesEachObjectOnceLowestFirst) {
   }
 }
 
+void GiveOne(Slab* s, size_t index) {
+  void* p = s->Object(index);
+  ASSERT_EQ(s->Give(&p, 1), 1u);
+}
+
 TEST(Slab, AgreesWithASetOfFreeObjects) {
   std::mt19937 random(4);
   for (SizeClass c = 1; c < kNumSmall; c += 5) {
@@ -72,9 +77,22 @@ TEST(Slab, AgreesWithASetOfFreeObjects) {
           free.erase(free.begin());
         }
       } else {
-        const size_t index = random() % s->objects;
-        if (!free.insert(index).second) continue;
-        s->Give(index);
+        // Up to the first that is free already, begins elsewhere or lies outside.
+        void* from[40];
+        const size_t n = 1 + random() % 40;
+        size_t good = n;
+        size_t next = random() % s->objects;
+        for (size_t i = 0; i < n; ++i) {
+          next = random() % 4 == 0 ? random() % s->objects : (next + 1) % s->objects;
+          from[i] = s->Object(next);
+          if (good == n && !free.insert(next).second) good = i;
+        }
+        if (random() % 4 == 0 && good > 0) {
+          free.erase(IndexOf(s.get(), from[--good]));
+          char* const wrong[] = {s->base - 1, s->base + kSlabShape[c].bytes, s->Object(0) + 1};
+          from[good] = wrong[random() % 3];
+        }
+        ASSERT_EQ(s->Give(from, n), good);
       }
       s->Verify();
       ASSERT_EQ(s->free, free.size());
@@ -105,7 +123,7 @@ TEST(Slab, FreePagesAreThoseTouchedAndWithoutAnObjectInUse) {
     EXPECT_EQ(s->clean & touched, 0u);
     EXPECT_EQ(s->FreePages(kPageShift), 0u);
     for (size_t i = 0; i < all.size(); ++i) {
-      if (random() % 16 != 0) s->Give(i);
+      if (random() % 16 != 0) GiveOne(s.get(), i);
     }
     ASSERT_EQ(s->FreePages(kPageShift), touched & ~UsedPages(s.get())) << "class " << c;
   }
@@ -154,7 +172,7 @@ TEST(SlabList, KeepsItsOrder) {
 }
 
 void GiveTo(Bin& bin, Slab* s, size_t index) {
-  s->Give(index);
+  GiveOne(s, index);
   bin.Gave(s, 1);
 }
 
@@ -200,7 +218,7 @@ TEST_F(BinTest, NothingIsFirstWhenAllAreFull) {
 }
 
 TEST_F(BinTest, SlabsAreInspectedInTheOrderTheirObjectsCameBack) {
-  for (size_t i = 0; i < 6; ++i) Take(i, 2);
+  for (size_t i = 0; i < 6; ++i) Take(i, 3);
   for (const size_t i : {4, 1, 4, 3})
     GiveTo(bin_, slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
   EXPECT_EQ(bin_.queue_length(), 3u);
