@@ -78,4 +78,10 @@ inline uint64_t PopList(SizeClass c) { return UsesReady(c) ? ReadyList(c) : c; }
 extern __thread uintptr_t thread_area
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+// The index of the calling thread's cache at this moment; negative if it has none.
+inline int CurrentIndex() noexcept {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(anchor.cache_index) + thread_area;
+  return *reinterpret_cast<volatile int32_t*>(at);
+}
+
 }  // namespace granary

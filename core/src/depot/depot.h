@@ -1,12 +1,14 @@
 // Batches in flight between the caches of CPUs: whole magazines of pointers change hands in a few
 // instructions, so that what one CPU frees and another allocates never reaches the slabs (Bonwick,
-// "Magazines and vmem"). Magazines that lay unneeded for a window of time drain to the slabs.
+// "Magazines and vmem"). Each CPU has a shelf of them and looks at those of others when its own is
+// empty. Magazines that lay unneeded for a window of time drain to the slabs.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 
+#include "arch/anchor.h"
 #include "base/hint.h"
 #include "base/low_water.h"
 #include "base/prefetch.h"
@@ -38,12 +40,8 @@ class Depot {
   // Up to n <= kMagazine objects, from a magazine or from the slabs, the one to use first last; 0
   // when memory is refused.
   size_t Take(SizeClass c, void** to, size_t n) noexcept {
-    size_t count = n == BatchOf(c) && n > 1 ? PopFull(c, to) : 0;
-    if (count > 0) {
-      // Another CPU may have written them last, and all are fetched at the price of one.
-      for (size_t i = count; i-- > 0;) PrefetchForWrite(to[i]);
-      return count;
-    }
+    size_t count = n == BatchOf(c) && n > 1 ? TakeFull(c, to) : 0;
+    if (count > 0) return count;
     count = central_->Fetch(c, to, n);
     std::reverse(to, to + count);  // the slabs give what lies lowest first
     return count;
@@ -58,41 +56,51 @@ class Depot {
 
   // Ends the window of every class: what was not needed in it goes to the slabs.
   void EndWindow() noexcept {
-    for (SizeClass c = 1; c < kNumSmall; ++c) {
+    ForEachRow([this](SizeClass c, Row& row) {
       size_t idle;
       {
-        Locked hold(rows_[c].mutex);
-        Row& row = rows_[c];
+        Locked hold(row.mutex);
         idle = row.low.EndWindow(row.full_count);
         if (!row.refused) row.more = row.more / 2;
         row.refused = false;
       }
-      Drain(c, idle);
-      FreeEmpties(c, idle);
-    }
+      Drain(c, row, idle);
+    });
   }
 
   // Sends everything to the slabs.
   void DrainAll() noexcept {
-    if (!used_.load(std::memory_order_relaxed)) return;
-    for (SizeClass c = 1; c < kNumSmall; ++c) {
-      Drain(c, ~size_t{0});
-      FreeEmpties(c, ~size_t{0});
-    }
+    ForEachRow([this](SizeClass c, Row& row) { Drain(c, row, ~size_t{0}); });
   }
 
-  size_t CachedObjects(SizeClass c) const {
-    return IsSmall(c) ? rows_[c].objects.load(std::memory_order_relaxed) : 0;
+  size_t CachedObjects(SizeClass c) noexcept {
+    size_t count = 0;
+    ForEachRowOf(c, [&](Row& row) { count += row.objects.load(std::memory_order_relaxed); });
+    return count;
   }
-  Mutex<System>& mutex(SizeClass c) { return rows_[c].mutex; }
+  // How often a thread found a lock of class c taken.
+  uint64_t Contentions(SizeClass c) noexcept {
+    uint64_t count = 0;
+    ForEachRowOf(c, [&](Row& row) { count += row.mutex.contentions(); });
+    return count;
+  }
+
+  // Held around a fork, and before the locks of the rows: no thread finds a row of its own then.
+  Mutex<System>& opening() { return opening_; }
+  template <class Visit>
+  void ForEachMutex(Visit&& visit) noexcept {
+    ForEachRow([&](SizeClass, Row& row) { visit(row.mutex); });
+  }
 
   // Calls visit(p) for each cached object of class c.
   template <class Visit>
   void ForEach(SizeClass c, Visit&& visit) noexcept {
-    Locked hold(rows_[c].mutex);
-    for (Magazine* m = rows_[c].full; m != nullptr; m = m->next) {
-      for (size_t i = 0; i < m->count; ++i) visit(m->objects[i]);
-    }
+    ForEachRowOf(c, [&](Row& row) {
+      Locked hold(row.mutex);
+      for (Magazine* m = row.full; m != nullptr; m = m->next) {
+        for (size_t i = 0; i < m->count; ++i) visit(m->objects[i]);
+      }
+    });
   }
 
  private:
@@ -119,13 +127,60 @@ class Depot {
   };
   static_assert(sizeof(Row) == kCacheLine, "a batch changes hands by one line and the magazine's");
 
-  // The objects of a full magazine; how many.
-  size_t PopFull(SizeClass c, void** to) noexcept {
-    Row& row = rows_[c];
-    if (row.objects.load(std::memory_order_relaxed) == 0) {
-      NoteMiss(c);
-      return 0;
+  // A shelf has a row of magazines for each small class. CPUs beyond these share.
+  static constexpr size_t kShelves = 8;
+
+  static size_t OwnShelf() noexcept {
+    const int index = CurrentIndex();
+    return index < 0 ? 0 : static_cast<size_t>(index) % kShelves;
+  }
+  Row& RowOf(size_t shelf, SizeClass c) noexcept { return rows_[shelf * kNumSmall + c]; }
+  // Shelves that ever held a magazine: of others not even the memory is touched.
+  bool IsOpen(size_t shelf) const noexcept {
+    return (open_.load(std::memory_order_acquire) >> shelf & 1) != 0;
+  }
+  void Open(size_t shelf) noexcept {
+    Locked hold(opening_);
+    open_.fetch_or(1u << shelf, std::memory_order_release);
+  }
+
+  template <class Visit>
+  void ForEachRowOf(SizeClass c, Visit&& visit) noexcept {
+    if (!IsSmall(c)) return;
+    for (size_t shelf = 0; shelf < kShelves; ++shelf) {
+      if (IsOpen(shelf)) visit(RowOf(shelf, c));
     }
+  }
+  template <class Visit>
+  void ForEachRow(Visit&& visit) noexcept {
+    for (size_t shelf = 0; shelf < kShelves; ++shelf) {
+      if (!IsOpen(shelf)) continue;
+      for (SizeClass c = 1; c < kNumSmall; ++c) visit(c, RowOf(shelf, c));
+    }
+  }
+
+  // The objects of a full magazine, from the own shelf if it has one; how many.
+  size_t TakeFull(SizeClass c, void** to) noexcept {
+    const size_t own = OwnShelf();
+    for (size_t i = 0; i < kShelves; ++i) {
+      const size_t shelf = (own + i) % kShelves;
+      if (!IsOpen(shelf)) continue;
+      const size_t count = PopFull(RowOf(shelf, c), to);
+      if (count == 0) continue;
+      if (i != 0) FetchAll(to, count);
+      return count;
+    }
+    if (IsOpen(own)) NoteMiss(c, RowOf(own, c));
+    return 0;
+  }
+
+  // Another CPU wrote them last, and all are fetched at the price of one.
+  static void FetchAll(void* const* objects, size_t n) noexcept {
+    for (size_t i = n; i-- > 0;) PrefetchForWrite(objects[i]);
+  }
+
+  static size_t PopFull(Row& row, void** to) noexcept {
+    if (row.objects.load(std::memory_order_relaxed) == 0) return 0;
     Locked hold(row.mutex);
     Magazine* const m = row.full;
     if (m == nullptr) return 0;
@@ -140,8 +195,7 @@ class Depot {
   }
 
   // Missed objects that it had to refuse before: worth a higher limit.
-  void NoteMiss(SizeClass c) noexcept {
-    Row& row = rows_[c];
+  static void NoteMiss(SizeClass c, Row& row) noexcept {
     if (!row.refused) return;
     Locked hold(row.mutex);
     row.low.Note(0);
@@ -149,7 +203,9 @@ class Depot {
   }
 
   bool PushFull(SizeClass c, void* const* from, size_t n) noexcept {
-    Row& row = rows_[c];
+    const size_t shelf = OwnShelf();
+    if (!IsOpen(shelf)) Open(shelf);
+    Row& row = RowOf(shelf, c);
     if (row.full_count >= kMinMagazines + row.more) {  // a hint; the truth is read under the lock
       row.refused = true;
       return false;
@@ -160,7 +216,6 @@ class Depot {
     }
     auto* const m = static_cast<Magazine*>(metadata_->Allocate(sizeof(Magazine)));
     if (m == nullptr) return false;
-    used_.store(true, std::memory_order_relaxed);
     Locked hold(row.mutex);
     PushEmpty(row, m);
     Fill(row, from, n);
@@ -184,8 +239,18 @@ class Depot {
     row.empty = m;
   }
 
-  void FreeEmpties(SizeClass c, size_t most) noexcept {
-    Row& row = rows_[c];
+  // Sends up to n magazines to the slabs and frees as many empty ones.
+  void Drain(SizeClass c, Row& row, size_t n) noexcept {
+    void* objects[kMagazine];
+    for (size_t i = 0; i < n; ++i) {
+      const size_t count = PopFull(row, objects);
+      if (count == 0) break;
+      central_->Return(c, objects, count);
+    }
+    FreeEmpties(row, n);
+  }
+
+  void FreeEmpties(Row& row, size_t most) noexcept {
     for (size_t i = 0; i < most; ++i) {
       row.mutex.Lock();
       Magazine* const m = row.empty;
@@ -196,19 +261,11 @@ class Depot {
     }
   }
 
-  void Drain(SizeClass c, size_t magazines) noexcept {
-    void* objects[kMagazine];
-    for (size_t i = 0; i < magazines; ++i) {
-      const size_t count = PopFull(c, objects);
-      if (count == 0) return;
-      central_->Return(c, objects, count);
-    }
-  }
-
   Metadata<System>* metadata_ = nullptr;
   Below* central_ = nullptr;
-  std::atomic<bool> used_{false};  // whether there ever was a full magazine
-  Row rows_[kNumSmall];
+  Mutex<System> opening_;
+  std::atomic<uint32_t> open_{0};
+  Row rows_[kShelves * kNumSmall];
 };
 
 }  // namespace granary

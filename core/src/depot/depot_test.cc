@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "arch/anchor.h"
 #include "base/fake_die.h"
 #include "depot/fake_slabs.h"
 #include "os/fake_os.h"
@@ -20,7 +23,16 @@ class DepotTest : public testing::Test {
   static constexpr size_t kBatch = FakeDepot::BatchOf(kClass);
 
   DepotTest() { FakeOs::Reset(); }
-  ~DepotTest() override { FakeOs::Reset(); }
+  ~DepotTest() override {
+    thread_area = 0;
+    FakeOs::Reset();
+  }
+
+  // From now on the calling thread is on this CPU.
+  void RunOn(int cpu) {
+    area_.cpu_id = area_.concurrency_id = cpu;
+    thread_area = AddressOf(&area_) - AddressOf(&anchor.unregistered);
+  }
 
   // Takes `batches` batches from the slabs and gives them all.
   void Circulate(size_t batches) {
@@ -29,6 +41,7 @@ class DepotTest : public testing::Test {
     for (auto& batch : all) depot_.Give(kClass, batch.data(), kBatch);
   }
 
+  RestartArea area_;
   FakeLedger ledger_;
   Metadata<FakeOs> metadata_;
   FakeDepot depot_{metadata_, ledger_};
@@ -52,6 +65,57 @@ TEST_F(DepotTest, AFullMagazineComesBackWithoutTheSlabs) {
   EXPECT_TRUE(std::equal(given, given + kBatch, taken));
   EXPECT_EQ(ledger_.fetches(), 1u);
   EXPECT_EQ(depot_.CachedObjects(kClass), 0u);
+}
+
+TEST_F(DepotTest, ACpuTakesWhatItGaveBeforeWhatOthersGave) {
+  void *given[2][kBatch], *taken[kBatch];
+  for (int cpu : {0, 1}) ASSERT_EQ(depot_.Take(kClass, given[cpu], kBatch), kBatch);
+  for (int cpu : {0, 1}) {
+    RunOn(cpu);
+    depot_.Give(kClass, given[cpu], kBatch);
+  }
+  RunOn(0);
+  for (int cpu : {0, 1}) {
+    ASSERT_EQ(depot_.Take(kClass, taken, kBatch), kBatch);
+    EXPECT_TRUE(std::equal(given[cpu], given[cpu] + kBatch, taken)) << cpu;
+  }
+  EXPECT_EQ(ledger_.fetches(), 2u);
+}
+
+TEST_F(DepotTest, WhatACpuGaveIsSeenFromAllOthers) {
+  for (int cpu = 0; cpu < 20; ++cpu) {
+    RunOn(cpu);
+    Circulate(1);
+    EXPECT_EQ(depot_.CachedObjects(kClass), kBatch) << "taken from the CPU before";
+  }
+  size_t seen = 0;
+  depot_.ForEach(kClass, [&](void* p) { seen += ledger_.IsOut(p); });
+  EXPECT_EQ(seen, kBatch);
+  RunOn(500);
+  for (int window = 0; window < 3; ++window) depot_.EndWindow();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+// What a fork relies on: it holds this lock first, and then each that it finds.
+TEST_F(DepotTest, NoRowIsUsedForTheFirstTimeWhileOpeningIsHeld) {
+  void* batch[kBatch];
+  ASSERT_EQ(depot_.Take(kClass, batch, kBatch), kBatch);
+  depot_.opening().Lock();
+  size_t locks = 0;
+  depot_.ForEachMutex([&](Mutex<FakeOs>&) { ++locks; });
+  EXPECT_EQ(locks, 0u);
+  std::atomic<bool> given{false};
+  std::thread other([&] {
+    depot_.Give(kClass, batch, kBatch);
+    given = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(given);
+  depot_.opening().Unlock();
+  other.join();
+  EXPECT_EQ(depot_.CachedObjects(kClass), kBatch);
+  depot_.ForEachMutex([&](Mutex<FakeOs>&) { ++locks; });
+  EXPECT_EQ(locks, kNumSmall - 1u);
 }
 
 TEST_F(DepotTest, OddNumbersGoToTheSlabs) {
@@ -143,6 +207,7 @@ TEST_F(DepotTest, ConservesObjects) {
   std::vector<std::pair<SizeClass, void*>> held;
   for (int step = 0; step < 5000; ++step) {
     const SizeClass c = classes[random() % std::size(classes)];
+    RunOn(static_cast<int>(random() % 12));
     const size_t n =
         random() % 4 == 0 ? 1 + random() % FakeDepot::kMagazine : FakeDepot::BatchOf(c);
     void* batch[FakeDepot::kMagazine];
@@ -169,6 +234,8 @@ TEST_F(DepotTest, ThreadsShareIt) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([this, t] {
+      RestartArea area{.concurrency_id = t};
+      thread_area = AddressOf(&area) - AddressOf(&anchor.unregistered);
       void* batch[4][kBatch];
       for (int round = 0; round < 1000; ++round) {
         size_t got[4];

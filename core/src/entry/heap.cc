@@ -348,7 +348,7 @@ void Heap::Verify() noexcept {
 // In the order they are taken by a call that goes all the way down.
 template <class Visit>
 void Heap::ForEachMutex(Visit&& visit) noexcept {
-  for (SizeClass c = 1; c < kNumSmall; ++c) visit(depot_.mutex(c));
+  depot_.ForEachMutex(visit);
   for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
   visit(pages_.mutex());
   visit(metadata_.mutex());
@@ -359,12 +359,14 @@ void Heap::PrepareFork() noexcept {
   upkeep_.PrepareFork();
   front_.StopAll();
   jemalloc::LockArenas();
+  depot_.opening().Lock();
   ForEachMutex([](Mutex<Linux>& m) { m.Lock(); });
 }
 
 void Heap::AfterFork(bool child) noexcept {
   if (child) {
     ForEachMutex([](Mutex<Linux>& m) { m.Reset(); });
+    depot_.opening().Reset();
     front_.ResetLocks();
     central_.ForgetHidden();
     pages_.ForgetBusy();
@@ -374,6 +376,7 @@ void Heap::AfterFork(bool child) noexcept {
     if (special) thread_area = SpecialArea();
   } else {
     ForEachMutex([](Mutex<Linux>& m) { m.Unlock(); });
+    depot_.opening().Unlock();
   }
   jemalloc::UnlockArenas(child);
   front_.ResumeAll();

@@ -40,7 +40,7 @@ void AddClass(Snapshot& s, SizeClass c) {
   s.contentions_central += heap.central().mutex(c).contentions();
   if (!IsSmall(c)) return;
   s.slab_free += f.slabs * f.slab_bytes - (f.live + f.cached + f.depot) * f.size;
-  s.contentions_depot += heap.depot().mutex(c).contentions();
+  s.contentions_depot += heap.depot().Contentions(c);
 }
 
 void AddPages(Snapshot& s) {

@@ -40,7 +40,7 @@ void Upkeep::PollWithoutHelper() noexcept {
     running_.Unlock();
   }
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
-  const auto cpu = static_cast<unsigned>(Threads::CurrentIndex());
+  const auto cpu = static_cast<unsigned>(CurrentIndex());
   std::atomic<uint32_t>& count = polls_[cpu % kPollStripes].count;
   const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;

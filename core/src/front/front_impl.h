@@ -23,7 +23,7 @@ void Front<System, Below>::Init() noexcept {
 template <Os System, class Below>
 Cache<System>* Front<System, Below>::Current() noexcept {
   if (thread_area == 0) threads.Register();
-  const int index = Threads::CurrentIndex();
+  const int index = CurrentIndex();
   if (index < 0) return nullptr;
   CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
   if (cache == nullptr) return Create(static_cast<size_t>(index));
@@ -129,8 +129,7 @@ template <Os System, class Below>
 void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   CacheOf* const cache = Current();
   *due = sampling_.Chosen(kClassSize[c]);  // unless a header counts it
-  if (cache == nullptr)
-    return Threads::CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
+  if (cache == nullptr) return CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
   bool counted_due = false;
   if (void* p = arch::Pop(PopList(c), &counted_due);
       p != nullptr) {  // another CPU's, or a cache just made
@@ -172,7 +171,7 @@ template <Os System, class Below>
 void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
   CacheOf* const cache = Current();
   if (cache == nullptr) {
-    if (Threads::CurrentIndex() < 0) return FreeShared(c, p);
+    if (CurrentIndex() < 0) return FreeShared(c, p);
     return depot_->Give(c, &p, 1);
   }
   if (arch::Push(c, p)) return;

@@ -91,7 +91,7 @@ class FrontTest : public testing::TestWithParam<bool> {
 TEST_P(FrontTest, TheKernelRunsSequencesHere) {
   EXPECT_EQ(threads.owner(), CacheOwner::kCpu);
   Free(kClass, Allocate(kClass));
-  EXPECT_GE(Threads::CurrentIndex(), 0);
+  EXPECT_GE(CurrentIndex(), 0);
 }
 
 TEST_P(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
@@ -328,7 +328,7 @@ TEST_P(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
   threads.OnExit([](size_t index) { front->Forget(index, true); });
   std::thread([this] {
     for (int i = 0; i < 5; ++i) Burst(kClass, 100);
-    EXPECT_GE(Threads::CurrentIndex(), static_cast<int>(kMaxCpus));
+    EXPECT_GE(CurrentIndex(), static_cast<int>(kMaxCpus));
     EXPECT_GT(Cached(), 0u);
   }).join();
   EXPECT_EQ(Cached(), 0u);

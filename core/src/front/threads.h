@@ -26,12 +26,6 @@ class Threads {
   // Threads that have allocated so far, in this process.
   size_t seen() const { return seen_.load(std::memory_order_relaxed); }
 
-  // The index of the calling thread's cache; negative if it has none.
-  static int CurrentIndex() noexcept {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(anchor.cache_index) + thread_area;
-    return *reinterpret_cast<volatile int32_t*>(at);
-  }
-
   // Called when a thread that owns a cache ends, with the index of that cache.
   void OnExit(void (*callback)(size_t index)) { on_exit_ = callback; }
 

@@ -58,7 +58,7 @@ func (w *walker) cacheObjects(image *cacheImage) (addresses []uint64, err error)
 }
 
 func (w *walker) depotObjects() (addresses []uint64, err error) {
-	w.c.each("depot.full", func(class int, first uint64) {
+	w.c.each("depot.full", func(_ int, first uint64) {
 		if err != nil {
 			return
 		}

@@ -66,8 +66,8 @@ func (c *capture) inside() (bytes uint64) {
 		}
 	})
 	c.each("lock.depot.held", func(i int, v uint64) {
-		if v != 0 && i < len(l.classes) {
-			bytes += batch * l.classes[i].size
+		if class := i % int(max(small, 1)); v != 0 && class < len(l.classes) {
+			bytes += batch * l.classes[class].size
 		}
 	})
 	for _, name := range []string{"lock.pages.held", "lock.metadata.held"} {
@@ -135,7 +135,8 @@ func (c *capture) classes() ([]Class, []CacheInfo) {
 	small := int(l.constant("classes.small"))
 	slabs, free := c.values("central.slabs"), c.values("central.free_objects")
 	partial, clean := c.values("central.partial_slabs"), c.values("central.clean_bytes")
-	medium, depot := c.values("central.medium_used"), c.values("depot.objects")
+	medium, depot := c.values("central.medium_used"), make([]uint64, max(small, 1))
+	c.each("depot.objects", func(i int, v uint64) { depot[i%len(depot)] += v }) // each CPU's shelf has a row for each class
 	uncached := c.values("front.uncached")
 	waits, mediumWaits := c.values("lock.central.contentions"), c.values("lock.central_medium.contentions")
 	classes := make([]Class, 0, len(l.classes))
@@ -145,7 +146,7 @@ func (c *capture) classes() ([]Class, []CacheInfo) {
 		if k.Small {
 			k.Contentions = at(waits, i)
 			k.Slabs, k.SlabFree, k.PartialSlabs = at(slabs, i), at(free, i), at(partial, i)
-			k.CleanBytes, k.Depot = at(clean, i), at(depot, i)
+			k.CleanBytes, k.Depot = at(clean, i), depot[i]
 			k.Live = k.Slabs*k.SlabObjects - k.SlabFree
 		} else {
 			k.Live, k.Contentions = at(medium, i-small), at(mediumWaits, i-small)
