@@ -85,7 +85,7 @@ class Depot {
     return count;
   }
 
-  // Held around a fork, and before the locks of the rows: no thread finds a row of its own then.
+  // Held around a fork, and taken before the locks of the rows: meanwhile no row comes into use.
   Mutex<System>& opening() { return opening_; }
   template <class Visit>
   void ForEachMutex(Visit&& visit) noexcept {
@@ -113,7 +113,7 @@ class Depot {
   static_assert(sizeof(Magazine) == 512);
 
   static constexpr size_t kMinMagazines = 4;
-  static constexpr size_t kMaxBytes = 512 * kKiB;  // of one class
+  static constexpr size_t kMaxBytes = 512 * kKiB;  // of one row
 
   struct alignas(kCacheLine) Row {
     Mutex<System> mutex;
