@@ -311,6 +311,11 @@ void* CountInThread(void*) {
   CHECK(mallctl("thread.peak.reset", nullptr, nullptr, nullptr, 0) == 0);
   free(Hide(malloc(100000)));
   CHECK(Get<uint64_t>("thread.peak.read") >= 100000);
+  return nullptr;
+}
+
+// Alone, as what a thread without a cache frees is the next one's to take.
+void CheckWithoutCache() {
   bool enabled = false;
   CHECK(Set("thread.tcache.enabled", enabled) == 0 && !Get<bool>("thread.tcache.enabled"));
   void* const p = Hide(malloc(100));
@@ -318,13 +323,13 @@ void* CountInThread(void*) {
   CHECK(Hide(malloc(100)) == p);
   free(p);
   CHECK(Set("thread.tcache.enabled", true) == 0);
-  return nullptr;
 }
 
 void CheckThreads() {
   pthread_t threads[4];
   for (pthread_t& t : threads) CHECK(pthread_create(&t, nullptr, CountInThread, nullptr) == 0);
   for (pthread_t t : threads) CHECK(pthread_join(t, nullptr) == 0);
+  CheckWithoutCache();
   // folly's probe: the counter must have moved when malloc(1) returns.
   uint64_t* const counter = Get<uint64_t*>("thread.allocatedp");
   const uint64_t before = *counter;
