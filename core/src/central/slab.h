@@ -92,15 +92,14 @@ struct alignas(kCacheLine) Slab {
   // Frees objects up to the first that lies elsewhere, or is none in use; returns how many. Objects
   // that share a word are noted in it at once.
   size_t Give(void* const* from, size_t n) {
-    const size_t size = kClassSize[size_class], bytes = kSlabShape[size_class].bytes;
-    const uint64_t inverse = kSlabShape[size_class].inverse;
+    const SizeClass c = size_class;
     size_t given = 0, w = hint, lowest = hint;
     uint64_t word = bits[w];
     for (; given < n; ++given) {
+      if (!Holds(from[given])) break;
       const size_t offset = static_cast<size_t>(static_cast<char*>(from[given]) - base);
-      if (offset >= bytes) break;
-      const size_t index = (offset * inverse) >> kInverseShift;
-      if (index * size != offset || index >= objects) break;
+      const size_t index = ObjectAt(c, offset);
+      if (index * kClassSize[c] != offset || index >= objects) break;
       if (index / 64 != w) {
         bits[w] = word;
         w = index / 64;
