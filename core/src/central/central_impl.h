@@ -240,6 +240,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) 
   mutex(c).Unlock();
   const uint64_t pages[1] = {go};
   uint64_t gone = 0;
+  pages_->SplitHugeAt(s->base + (static_cast<size_t>(std::countr_zero(go)) << page_shift_));
   for (BitRun run = NextRun(pages, 0, 64, true); run.count > 0;
        run = NextRun(pages, run.first + run.count, 64, true)) {
     char* const p = s->base + (run.first << page_shift_);

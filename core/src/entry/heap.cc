@@ -310,7 +310,11 @@ void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
   }
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
-  if (!pages_.MoveLarge(p, q)) __builtin_memcpy(q, p, good < old_size ? good : old_size);
+  const size_t moved = pages_.MoveLarge(p, q);
+  const size_t common = good < old_size ? good : old_size;
+  if (moved < common) {
+    __builtin_memcpy(static_cast<char*>(q) + moved, static_cast<char*>(p) + moved, common - moved);
+  }
   if (profile_.Collects() && !Unsample(p)) [[unlikely]]
     return q;
   pages_.FreeLarge(p, IsOversize(old_size));

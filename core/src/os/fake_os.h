@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -20,13 +21,14 @@ namespace granary {
 inline constexpr size_t kNever = ~size_t{0};
 
 struct FakeOsCounts {
-  size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0;
+  size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0, split = 0;
   size_t released_bytes = 0;
 };
 
 struct FakeOsState {
   std::mutex mutex;
   std::map<uintptr_t, size_t> ranges;
+  std::set<uintptr_t> small_only;  // trackers that may have no huge page
   FakeOsCounts counts;
   size_t refuse_map_from = kNever, refuse_map_to = kNever, refuse_release_from = kNever;
   std::atomic<uint64_t> now{0};
@@ -45,6 +47,7 @@ struct FakeOs {
     if (p == nullptr) return nullptr;
     Linux::AllowHuge(p, bytes, false);  // or a word written costs the test two megabytes
     state.ranges[AddressOf(p)] = bytes;
+    ForgetAdvice(p, bytes);
     return p;
   }
 
@@ -73,16 +76,26 @@ struct FakeOs {
     return Linux::Populate(p, bytes);
   }
 
-  static void AllowHuge(void* p, size_t bytes, bool) noexcept {
+  static void AllowHuge(void* p, size_t bytes, bool allow) noexcept {
     std::lock_guard hold(state.mutex);
     GRANARY_CHECK(Holds(p, bytes));
+    ForgetAdvice(p, bytes);
+    for (size_t i = 0; !allow && i < bytes; i += kTrackerBytes) {
+      state.small_only.insert(AddressOf(p) + i);
+    }
   }
 
-  static bool MovePages(void* from, size_t bytes, void* to) noexcept {
+  static void SplitHuge(void* p) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(Holds(p, kMinOsPage));
+    ++state.counts.split;
+  }
+
+  static size_t MovePages(void* from, size_t bytes, void* to) noexcept {
     std::lock_guard hold(state.mutex);
     ++state.counts.move;
     GRANARY_CHECK(Holds(from, bytes) && Holds(to, bytes));
-    return state.can_move && Linux::MovePages(from, bytes, to);
+    return state.can_move ? Linux::MovePages(from, bytes, to) : 0;
   }
 
   static size_t PageSize() noexcept { return Linux::PageSize(); }
@@ -104,6 +117,7 @@ struct FakeOs {
     std::lock_guard hold(state.mutex);
     for (const auto& [at, bytes] : state.ranges) Linux::Unmap(reinterpret_cast<void*>(at), bytes);
     state.ranges.clear();
+    state.small_only.clear();
     state.counts = FakeOsCounts{};
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
     state.now = 0;
@@ -142,6 +156,10 @@ struct FakeOs {
     for (const auto& range : state.ranges) sum += range.second;
     return sum;
   }
+  static bool MayBeHuge(const void* tracker) {
+    std::lock_guard hold(state.mutex);
+    return state.small_only.count(AddressOf(tracker)) == 0;
+  }
   static bool IsMapped(const void* p, size_t bytes) {
     std::lock_guard hold(state.mutex);
     return Holds(p, bytes);
@@ -153,6 +171,11 @@ struct FakeOs {
   static inline FakeOsState state;
 
   static bool Refused(size_t call, size_t from, size_t to) { return call >= from && call < to; }
+
+  static void ForgetAdvice(const void* p, size_t bytes) {
+    state.small_only.erase(state.small_only.lower_bound(AddressOf(p)),
+                           state.small_only.lower_bound(AddressOf(p) + bytes));
+  }
 
   // Neighbouring ranges count as one.
   static bool Holds(const void* p, size_t bytes) {

@@ -73,9 +73,11 @@ long Advise(void* p, size_t bytes, int advice) {
   return Call(SYS_madvise, Bits(p), static_cast<long>(bytes), advice);
 }
 
+constexpr int kMapFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
 void* MapAt(size_t bytes, void* hint) {
   const long p = Call(SYS_mmap, Bits(hint), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                      kMapFlags, -1, 0);
   return Failed(p) ? nullptr : reinterpret_cast<void*>(p);
 }
 
@@ -126,6 +128,10 @@ void Linux::AllowHuge(void* p, size_t bytes, bool allow) noexcept {
   Advise(p, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+// Advice about a part of a huge page that nobody else maps makes the kernel split it; this one does
+// nothing else to a page that goes anyway. Kernels before 5.4 do not know it, and split later.
+void Linux::SplitHuge(void* p) noexcept { Advise(p, PageSize(), MADV_COLD); }
+
 namespace {
 
 bool Limited(int resource) {
@@ -160,13 +166,33 @@ bool Remap(void* from, size_t bytes, void* to, int flags) {
                       MREMAP_MAYMOVE | MREMAP_FIXED | flags, Bits(to)));
 }
 
+// Maps what a refused move may have left as a hole; does nothing where it left none.
+void CloseHole(void* p, size_t bytes) {
+  const long at = Call(SYS_mmap, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                       kMapFlags | MAP_FIXED_NOREPLACE, -1, 0);
+  // Kernels before 4.17 take the address for a wish.
+  if (!Failed(at) && at != Bits(p)) Call(SYS_munmap, at, static_cast<long>(bytes));
+}
+
 }  // namespace
 
 // The kernel unmaps the target before it looks whether limits on address space allow the move, so a
-// refusal would leave a hole in the heap: where there are such limits, it is not asked.
-bool Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
-  if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return false;
-  return Remap(from, bytes, to, MREMAP_DONTUNMAP);
+// refusal would leave a hole in the heap: where there are such limits, it is not asked. Before 6.17
+// it does so as well when the source is more than one mapping. A tracker is one, unless the program
+// gave advice about a part of it.
+size_t Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
+  if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return 0;
+  size_t done = 0;
+  while (done < bytes) {
+    const size_t step = bytes - done < kTrackerBytes ? bytes - done : kTrackerBytes;
+    char* const target = static_cast<char*>(to) + done;
+    if (!Remap(static_cast<char*>(from) + done, step, target, MREMAP_DONTUNMAP)) {
+      CloseHole(target, step);
+      break;
+    }
+    done += step;
+  }
+  return done;
 }
 
 size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }

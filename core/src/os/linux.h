@@ -21,7 +21,8 @@ struct Linux {
   static bool Release(void* p, size_t bytes) noexcept;
   static bool Populate(void* p, size_t bytes) noexcept;
   static void AllowHuge(void* p, size_t bytes, bool allow) noexcept;
-  static bool MovePages(void* from, size_t bytes, void* to) noexcept;
+  static void SplitHuge(void* p) noexcept;
+  static size_t MovePages(void* from, size_t bytes, void* to) noexcept;
   static size_t PageSize() noexcept;
   static uint64_t NowMillis() noexcept;
   static unsigned CpuCount() noexcept;

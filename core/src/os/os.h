@@ -23,12 +23,17 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   // Faults the pages in for writing ahead of need. False if it could not.
   { T::Populate(p, n) }
   noexcept->std::same_as<bool>;
-  // Whether the kernel may back the range with huge pages on touch.
+  // Whether the kernel may back the range with huge pages on touch, or gather it into one later.
   { T::AllowHuge(p, n, true) }
   noexcept;
+  // Cuts the huge page that p lies on, if there is one, into small ones: before that, what is
+  // released of it leaves the process but not the memory in use.
+  { T::SplitHuge(p) }
+  noexcept;
   // Moves the pages of [p, p+n) to an address of ours; what was there is lost, p reads as zero.
+  // Returns how many bytes from the start were moved; the rest is as before, zero at the target.
   { T::MovePages(p, n, p) }
-  noexcept->std::same_as<bool>;
+  noexcept->std::same_as<size_t>;
   { T::PageSize() }
   noexcept->std::same_as<size_t>;
   { T::NowMillis() }

@@ -38,8 +38,10 @@ bool PageHeap<System>::PrepareAhead() noexcept {
   Locked hold(mutex_);
   Tracker* const t = TakeUntouched();
   if (t == nullptr) return false;
+  const bool whole = NoteWhole(t);
   ++busy_;
   mutex_.Unlock();
+  if (whole) System::AllowHuge(t->base, kTrackerBytes, true);
   const bool populated = System::Populate(t->base, kTrackerBytes);
   mutex_.Lock();
   --busy_;

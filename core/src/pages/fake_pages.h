@@ -93,6 +93,7 @@ class PageProgram {
         heap_.ReleaseAll();
         GRANARY_CHECK(heap_.dirty_bytes() == 0);
       }
+      if (rare == 6 && !live_.empty()) Split(*Pick(input));
       return heap_.EndWindow();
     }
     const size_t bytes = input.Below(64) * kGranule;
@@ -100,6 +101,13 @@ class PageProgram {
     const size_t paid = op == 14 ? heap_.Release(bytes) : heap_.PayDebt(bytes);
     GRANARY_CHECK(heap_.dirty_bytes() == before - paid);
     if (op == 14) GRANARY_CHECK(paid >= bytes || heap_.dirty_bytes() == 0);
+  }
+
+  void Split(const Blocks::value_type& entry) {
+    if (entry.second.large) return;
+    heap_.SplitHugeAt(entry.first);
+    const uintptr_t tracker = RoundDown(AddressOf(entry.first), kTrackerBytes);
+    GRANARY_CHECK(!FakeOs::MayBeHuge(reinterpret_cast<void*>(tracker)));
   }
 
   void Unmap() {

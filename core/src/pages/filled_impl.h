@@ -11,7 +11,7 @@ namespace granary {
 // Called with the lock.
 template <Os System>
 void PageHeap<System>::NoteFilled(Tracker* t) noexcept {
-  if (!t->huge_allowed || t->dirty_count > 0) return;
+  if (!t->MayBeHuge() || t->dirty_count > 0) return;
   t->filled = true;
   Tracker*& place = filled_[filled_at_++ % kMostFilled];
   Tracker* const oldest = place;

@@ -67,13 +67,14 @@ void PageHeap<System>::PlanMoves(Tracker* head, Moves* moves) noexcept {
   size_t wanted = 0;
   for (size_t i = 0; i < head->bytes / kTrackerBytes && wanted < Moves::kMost; ++i) {
     Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
-    if (t->dirty_count == 0 && (t->moved_in || moved_trackers_ + wanted < kMostMoved))
+    if (t->dirty_count == 0 && !t->split && (t->moved_in || moved_trackers_ + wanted < kMostMoved))
       moves->to[wanted++] = t;
   }
   if (wanted == 0) return;
   // What the kernel knows of a mapping moves with it: only like to like.
   free_.ForEach([&](Tracker* t) {
-    if (t->dirty_count >= Tracker::kGranules / 2 && t->huge_allowed == head->huge_allowed)
+    if (t->dirty_count >= Tracker::kGranules / 2 && !t->split &&
+        t->huge_allowed == head->huge_allowed)
       moves->from[moves->count++] = t;
     return moves->count < wanted;
   });
@@ -90,7 +91,7 @@ void PageHeap<System>::PlanMoves(Tracker* head, Moves* moves) noexcept {
 // False if the system refused; then they stay where they were.
 template <Os System>
 bool PageHeap<System>::MovePagesIn(Tracker* from, Tracker* to) noexcept {
-  const bool moved = System::MovePages(from->base, kTrackerBytes, to->base);
+  const bool moved = System::MovePages(from->base, kTrackerBytes, to->base) == kTrackerBytes;
   Locked hold(mutex_);
   --busy_;
   if (moved) {
@@ -201,7 +202,7 @@ void PageHeap<System>::TrimBlock(Tracker* head, size_t trackers) noexcept {
 }
 
 template <Os System>
-bool PageHeap<System>::MoveLarge(void* from, void* to) noexcept {
+size_t PageHeap<System>::MoveLarge(void* from, void* to) noexcept {
   return System::MovePages(from, LargeSize(from), to);
 }
 

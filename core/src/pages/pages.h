@@ -88,8 +88,9 @@ class PageHeap {
   void FreeLarge(void* p, bool at_once = false) noexcept;
   // Changes the size without moving; false if the space behind is taken.
   bool ResizeLarge(void* p, size_t bytes) noexcept;
-  // Moves the pages of `from` to the start of `to`, which is at least as large.
-  bool MoveLarge(void* from, void* to) noexcept;
+  // Moves the pages of `from` to the start of `to`, which is at least as large; returns how many
+  // bytes of them were moved.
+  size_t MoveLarge(void* from, void* to) noexcept;
   // The bytes of the block that begins at p, rounded to OS pages; 0 if none begins there.
   size_t LargeSize(const void* p) const noexcept;
   // What lies at p, an address that begins no object: for the sentence about it.
@@ -103,6 +104,8 @@ class PageHeap {
     Locked hold(mutex_);
     return low_.lowest() * kGranule;
   }
+  // To be called before a part of a span, at p, goes back to the system.
+  void SplitHugeAt(void* p) noexcept;
   // Gives back up to `bytes` of what is owed; returns how much it was.
   size_t PayDebt(size_t bytes) noexcept;
   // Gives back up to `bytes` of dirty memory, owed or not.
@@ -175,6 +178,8 @@ class PageHeap {
   // Each tracker whose pages came from elsewhere is a mapping of its own to the kernel, which
   // limits their number: 65,530 by default.
   static constexpr size_t kMostMoved = 8192;
+  // Likewise each border between trackers that were split and those that were not.
+  static constexpr int kMostSplitBorders = 16384;
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 128 * kMiB;
   // From this size on the helper prepares two trackers ahead of growth, before that one.
@@ -234,14 +239,18 @@ class PageHeap {
   void UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept;
   size_t ReleaseOneFree() noexcept;
   size_t ReleaseOneRun() noexcept;
-  size_t ReleaseTail(Tracker* t, BitRun run) noexcept;
+  size_t ReleaseTail(Tracker* t, BitRun run, bool splits) noexcept;
   bool IsIdle(const Chunk& chunk) const noexcept;
   Chunk* TakeIdle() noexcept;
   Chunk* ChunkFor(size_t trackers) noexcept;
   Tracker* NextSharedTracker() noexcept;
   void ReleaseBehind(Tracker* head) noexcept;
   void AwaitTail(const Tracker* head) noexcept;
-  void ReleaseUnlocked(char* p, size_t bytes) noexcept;
+  void ReleaseUnlocked(Tracker* t, BitRun run, bool splits) noexcept;
+  static void Split(Tracker* t, void* p) noexcept;
+  bool NoteSplit(Tracker* t) noexcept;
+  bool NoteWhole(Tracker* t) noexcept;
+  int SplitNeighbours(const Tracker* t) const noexcept;
 
   PageMap* map_ = nullptr;
   Metadata<System>* metadata_ = nullptr;
@@ -265,6 +274,7 @@ class PageHeap {
   std::atomic<size_t> most_less_{0};
   size_t busy_ = 0;  // trackers that are free but for a system call under way
   size_t moved_trackers_ = 0;
+  int split_borders_ = 0;
   static constexpr size_t kMostFilled = 16;
   Tracker* filled_[kMostFilled] = {};  // trackers that were taken untouched in this window
   uint32_t filled_at_ = 0;
@@ -279,4 +289,5 @@ class PageHeap {
 #include "pages/large_impl.h"
 #include "pages/pages_impl.h"
 #include "pages/release_impl.h"
+#include "pages/split_impl.h"
 #include "pages/unmap_impl.h"

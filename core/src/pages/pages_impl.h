@@ -232,15 +232,18 @@ void PageHeap<System>::Verify() noexcept {
   Locked hold(mutex_);
   free_.Verify();
   size_t used = 0, dirty = 0;
+  int borders = 0;
   for (Chunk* chunk = chunks_; chunk != nullptr; chunk = chunk->next) {
     for (size_t i = 0; i < chunk->trackers; ++i) {
       const Tracker* t = map_->TrackerAt(chunk->base + i * kTrackerBytes);
       t->Verify();
       if (t->state == State::kSpans) GRANARY_CHECK(t->used_count > 0);
+      if (t->split) borders += 2 - SplitNeighbours(t);
       used += t->used_count;
       dirty += t->dirty_count;
     }
   }
+  GRANARY_CHECK(borders == split_borders_);
   GRANARY_CHECK(used == used_.load());
   GRANARY_CHECK(dirty == dirty_.load());
 }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -164,6 +165,7 @@ TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
   pages.heap.EndWindow();
   EXPECT_EQ(pages.heap.owed_bytes(), kTrackerBytes - 4 * kGranule);
   EXPECT_EQ(pages.heap.PayDebt(kTrackerBytes), kTrackerBytes - 4 * kGranule);
+  EXPECT_EQ(FakeOs::counts().split, 1u);
   pages.heap.EndWindow();
   EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "only once";
   pages.heap.Verify();
@@ -179,6 +181,74 @@ TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
       << "one lies beside the first span, where nothing is left";
   for (void* p : spans) pages.heap.FreeSpan(p, Tracker::kGranules / 2 + 1, 0);
   pages.heap.FreeSpan(keep, 4, 0);
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, AHugePageOfWhichAPartGoesIsSplitOnce) {
+  FakePages pages;
+  pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
+  char* const first = static_cast<char*>(pages.heap.AllocateSpan(Tracker::kGranules / 2).p);
+  char* const second = static_cast<char*>(pages.heap.AllocateSpan(Tracker::kGranules / 2).p);
+  char* const tracker = first < second ? first : second;
+  EXPECT_TRUE(FakeOs::MayBeHuge(tracker));
+  pages.heap.SplitHugeAt(second + kGranule);
+  EXPECT_EQ(FakeOs::counts().split, 1u);
+  EXPECT_FALSE(FakeOs::MayBeHuge(tracker)) << "or the kernel would fill it up again";
+  pages.heap.FreeSpan(first, Tracker::kGranules / 2, ~uint64_t{0});
+  EXPECT_EQ(pages.heap.ReleaseAll(), kTrackerBytes / 2);
+  EXPECT_EQ(FakeOs::counts().split, 1u);
+  pages.heap.Verify();
+  pages.heap.FreeSpan(second, Tracker::kGranules / 2, ~uint64_t{0});
+  EXPECT_EQ(pages.heap.ReleaseAll(), kTrackerBytes / 2);
+  EXPECT_TRUE(FakeOs::MayBeHuge(tracker)) << "all of it has gone";
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, WhatWasSplitIsWholeAgainBeforeItIsFaultedInAhead) {
+  FakePages pages;
+  pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
+  char* const first = static_cast<char*>(pages.heap.AllocateSpan(64).p);
+  char* const second = static_cast<char*>(pages.heap.AllocateSpan(64).p);
+  char* const span = first < second ? first : second;
+  pages.heap.EndWindow();
+  pages.heap.SplitHugeAt(span);
+  pages.heap.FreeSpan(first, 64, 0);  // every page went from inside the spans
+  pages.heap.FreeSpan(second, 64, 0);
+  EXPECT_EQ(pages.heap.ReleaseAll(), 0u);
+  EXPECT_FALSE(FakeOs::MayBeHuge(span));
+  EXPECT_TRUE(pages.heap.PrepareAhead());
+  EXPECT_TRUE(FakeOs::MayBeHuge(span));
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, SmallPagesAreNotSplit) {
+  FakePages pages;
+  void* const span = pages.heap.AllocateSpan(Tracker::kGranules).p;
+  pages.heap.SplitHugeAt(span);
+  EXPECT_EQ(FakeOs::counts().split, 0u);
+  pages.heap.FreeSpan(span, Tracker::kGranules, ~uint64_t{0});
+}
+
+// Each row of split trackers costs two mappings, however long it is.
+TEST(PageHeap, SplitsAsManyRowsAsMappingsAllow) {
+  constexpr size_t kTrackers = 20000;
+  FakePages pages;
+  pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
+  std::vector<char*> spans(kTrackers);
+  for (char*& span : spans) {
+    span = static_cast<char*>(pages.heap.AllocateSpan(Tracker::kGranules).p);
+    ASSERT_NE(span, nullptr);
+  }
+  std::sort(spans.begin(), spans.end());
+  for (size_t i = 0; i < kTrackers; i += 2) pages.heap.SplitHugeAt(spans[i]);
+  const size_t rows = FakeOs::counts().split;
+  EXPECT_LT(rows, 10000u) << "the kernel allows 65,530 mappings for everything";
+  EXPECT_GT(rows, 8000u);
+  for (size_t i = 1; i < kTrackers; i += 2) pages.heap.SplitHugeAt(spans[i]);
+  EXPECT_GT(FakeOs::counts().split, 2 * rows - 2) << "what joins two rows is welcome";
+  pages.heap.Verify();
+  for (char* span : spans) pages.heap.FreeSpan(span, Tracker::kGranules, ~uint64_t{0});
+  pages.heap.ReleaseAll();
   pages.heap.Verify();
 }
 
@@ -226,7 +296,7 @@ TEST(PageHeap, MovesPagesBetweenBlocks) {
   auto* const to = static_cast<char*>(pages.heap.AllocateLarge(5 * kMiB, kMiB, 5 * kMiB).p);
   from[0] = 1;
   from[3 * kMiB - 1] = 2;
-  ASSERT_TRUE(pages.heap.MoveLarge(from, to));
+  ASSERT_EQ(pages.heap.MoveLarge(from, to), 3 * kMiB);
   EXPECT_EQ(to[0], 1);
   EXPECT_EQ(to[3 * kMiB - 1], 2);
   EXPECT_EQ(from[0], 0);

@@ -44,14 +44,19 @@ size_t PageHeap<System>::ReleaseAll() noexcept {
 }
 
 template <Os System>
-void PageHeap<System>::ReleaseUnlocked(char* p, size_t bytes) noexcept {
+void PageHeap<System>::ReleaseUnlocked(Tracker* t, BitRun run, bool splits) noexcept {
+  char* const p = t->Address(run.first);
+  const size_t bytes = run.count * kGranule;
+  const bool whole = run.count == Tracker::kGranules && NoteWhole(t);
   ++busy_;
   mutex_.Unlock();
+  if (splits) Split(t, p);
   // What the system refuses (locked pages) stays resident; it is zeroed so that "clean" is true.
   if (!System::Release(p, bytes)) __builtin_memset(p, 0, bytes);
+  if (whole) System::AllowHuge(p, bytes, true);
   mutex_.Lock();
   --busy_;
-  released_.fetch_add(bytes / kGranule, std::memory_order_relaxed);
+  released_.fetch_add(run.count, std::memory_order_relaxed);
 }
 
 // One free tracker with dirty granules, whole; 0 if there is none.
@@ -68,7 +73,7 @@ size_t PageHeap<System>::ReleaseOneFree() noexcept {
   NoteTaken(found, false);
   const size_t dirty = found->UseDirty(0, Tracker::kGranules);
   Account(Tracker::kGranules, dirty);
-  ReleaseUnlocked(found->base, kTrackerBytes);
+  ReleaseUnlocked(found, {0, Tracker::kGranules}, false);
   found->Unuse(0, Tracker::kGranules);
   Unaccount(Tracker::kGranules, 0);
   BecomeFree(found, 1);
@@ -105,12 +110,13 @@ size_t PageHeap<System>::ReleaseOneRun() noexcept {
   Tracker* const t = NextSharedTracker();
   if (t == nullptr) return 0;
   const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
-  if (t->state != State::kSpans) return ReleaseTail(t, run);
+  const bool splits = NoteSplit(t);
+  if (t->state != State::kSpans) return ReleaseTail(t, run, splits);
   SpansLike(t).Remove(t);
   t->UseDirty(run.first, run.count);
   SpansLike(t).Insert(t);
   Account(run.count, run.count);
-  ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
+  ReleaseUnlocked(t, run, splits);
   SpansLike(t).Remove(t);
   t->Unuse(run.first, run.count);
   Unaccount(run.count, 0);
@@ -150,11 +156,11 @@ size_t PageHeap<System>::ReleaseMap() noexcept {
 // A run of dirty granules behind the end of a block, in a tracker of the block's. Called with the
 // lock; its owner may want to free or resize the block meanwhile, and waits (AwaitTail).
 template <Os System>
-size_t PageHeap<System>::ReleaseTail(Tracker* t, BitRun run) noexcept {
+size_t PageHeap<System>::ReleaseTail(Tracker* t, BitRun run, bool splits) noexcept {
   t->UseDirty(run.first, run.count);
   Account(run.count, run.count);
   ++t->leaving;
-  ReleaseUnlocked(t->Address(run.first), run.count * kGranule);
+  ReleaseUnlocked(t, run, splits);
   --t->leaving;
   t->Unuse(run.first, run.count);
   Unaccount(run.count, 0);
@@ -171,7 +177,9 @@ void PageHeap<System>::ReleaseBehind(Tracker* head) noexcept {
   size_t i = waits ? DivideUp(head->bytes, kTrackerBytes) : head->bytes / kTrackerBytes;
   for (; i < head->trackers; ++i) {
     Tracker* const t = map_->TrackerAt(head->base + i * kTrackerBytes);
-    while (t->dirty_count > 0) ReleaseTail(t, NextRun(t->dirty, 0, Tracker::kGranules, true));
+    // On the path of the program, and gone with the block: not worth a split.
+    while (t->dirty_count > 0)
+      ReleaseTail(t, NextRun(t->dirty, 0, Tracker::kGranules, true), false);
   }
 }
 

@@ -35,10 +35,13 @@ struct Tracker {
   bool moved_in = false;      // its pages came from elsewhere once
   bool huge_allowed = false;  // the kernel may back it with one page on touch
   bool filled = false;        // and may have done so, for what is in use of it (filled_impl.h)
+  bool split = false;         // but shall not any more, as parts of it went back (split_impl.h)
   uint8_t leaving = 0;    // runs behind the end of its block that are on their way to the system
   uint32_t trackers = 0;  // of the run (kFree, its first and last) or block (kLargeHead)
   size_t bytes = 0;       // requested by the block, rounded to OS pages (kLargeHead)
   size_t requested = 0;   // likewise, not rounded where that is known
+
+  bool MayBeHuge() const { return huge_allowed && !split; }
 
   void Use(size_t first, size_t count) {
     SetBits(used, first, count);

@@ -29,6 +29,7 @@ typename PageHeap<System>::Chunk* PageHeap<System>::TakeIdle() noexcept {
   for (size_t i = 0; i < chunk->trackers; ++i) {
     Tracker& t = chunk->rows[i];
     if (t.moved_in) --moved_trackers_;
+    NoteWhole(&t);
     map_->SetTracker(t.base, nullptr);
   }
   __builtin_memset(static_cast<void*>(chunk->rows), 0, chunk->trackers * sizeof(Tracker));

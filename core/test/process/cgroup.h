@@ -11,9 +11,8 @@ class TestGroup {
  public:
   // Skips the test where none can be made.
   explicit TestGroup(size_t limit) {
-    const char* const file = Make();
-    if (file == nullptr) SkipTest("no memory cgroup can be made here.");
-    Put(file, limit);
+    if (!Make()) SkipTest("no memory cgroup can be made here.");
+    Put(names_->limit, limit);
   }
 
   // Starts `work` in a child inside the group.
@@ -41,20 +40,37 @@ class TestGroup {
     return End(Start(work));
   }
 
+  // Bytes that count for the group now.
+  size_t Usage() const {
+    char file[256], text[32] = "";
+    snprintf(file, sizeof(file), "%s/%s", path_, names_->usage);
+    const int from = open(file, O_RDONLY | O_CLOEXEC);
+    CHECK(from >= 0);
+    CHECK(read(from, text, sizeof(text) - 1) > 0);
+    close(from);
+    return strtoull(text, nullptr, 10);
+  }
+
  private:
   // Version 1 has the controller in a tree of its own, version 2 has one tree for all.
-  const char* Make() {
-    const char* const roots[][2] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-                                    {"/sys/fs/cgroup", "memory.max"}};
-    for (const auto& root : roots) {
-      snprintf(path_, sizeof(path_), "%s/granary-test-%d", root[0], getpid());
+  struct Names {
+    const char *root, *limit, *usage;
+  };
+  static constexpr Names kVersions[] = {
+      {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
+      {"/sys/fs/cgroup", "memory.max", "memory.current"}};
+
+  bool Make() {
+    for (const Names& names : kVersions) {
+      names_ = &names;
+      snprintf(path_, sizeof(path_), "%s/granary-test-%d", names.root, getpid());
       if (mkdir(path_, 0755) != 0) continue;
       char file[256];
-      snprintf(file, sizeof(file), "%s/%s", path_, root[1]);
-      if (access(file, W_OK) == 0) return root[1];
+      snprintf(file, sizeof(file), "%s/%s", path_, names.limit);
+      if (access(file, W_OK) == 0) return true;
       rmdir(path_);
     }
-    return nullptr;
+    return false;
   }
 
   void Put(const char* name, size_t value) const {
@@ -67,6 +83,7 @@ class TestGroup {
     close(to);
   }
 
+  const Names* names_ = nullptr;
   char path_[128];
 };
 

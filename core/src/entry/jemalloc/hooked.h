@@ -19,7 +19,8 @@ struct Hooked {
   static bool Release(void* p, size_t bytes) noexcept;
   static bool Populate(void*, size_t) noexcept { return false; }
   static void AllowHuge(void*, size_t, bool) noexcept {}
-  static bool MovePages(void*, size_t, void*) noexcept { return false; }
+  static void SplitHuge(void*) noexcept {}
+  static size_t MovePages(void*, size_t, void*) noexcept { return 0; }
   static size_t PageSize() noexcept { return Linux::PageSize(); }
   static uint64_t NowMillis() noexcept { return Linux::NowMillis(); }
   static unsigned CpuCount() noexcept { return Linux::CpuCount(); }

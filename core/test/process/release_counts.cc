@@ -1,0 +1,56 @@
+// What goes back to the system is no longer counted as memory in use, even where it was a part of a
+// huge page: the kernel would keep such a page whole until memory is short.
+#include <vector>
+
+#include "../resident.h"
+#include "cgroup.h"
+
+namespace {
+
+constexpr size_t kMebi = size_t{1} << 20;
+constexpr size_t kBytes = 512 * kMebi;  // far beyond the size from which huge pages are used
+constexpr size_t kObject = 5000;
+
+// Keeps one object in four, at random; two of three OS pages have none of these.
+std::vector<void*> FillAndDrop() {
+  std::vector<void*> objects, kept;
+  for (size_t i = 0; i < kBytes / kObject; ++i) {
+    objects.push_back(malloc(kObject));
+    CHECK(objects.back() != nullptr);
+    memset(objects.back(), 1, kObject);
+  }
+  unsigned random = 1;
+  for (void* p : objects) {
+    random = random * 1664525 + 1013904223;
+    if ((random >> 30) == 0) {
+      kept.push_back(p);
+    } else {
+      free(p);
+    }
+  }
+  return kept;
+}
+
+int Fall(const TestGroup& group) {
+  sleep(3);  // a younger child of a fork gets no helper
+  const size_t before = group.Usage();
+  const std::vector<void*> kept = FillAndDrop();
+  const size_t filled = group.Usage() - before;
+  size_t left = filled;
+  for (int i = 0; i < 100 && left > filled / 2; ++i) {
+    usleep(100000);
+    left = group.Usage() - before;
+  }
+  fprintf(stderr, "%zu MiB filled, %zu MiB left, %zu MiB resident\n", filled / kMebi, left / kMebi,
+          ResidentBytes() / kMebi);
+  CHECK(left <= filled / 2);
+  for (void* p : kept) free(p);
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  TestGroup group(size_t{8} << 30);
+  ExpectCleanEnd(group.Run([&] { return Fall(group); }));
+}
