@@ -125,6 +125,7 @@ class Upkeep {
   std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
   std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it
   std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
+  uint64_t fresh_at_ = 0;                // when it had changed, in nanoseconds
   std::atomic<size_t> paid_{0};          // the level that needs no payment
   std::atomic<size_t> credit_{0};        // bytes that payments took out of slabs
   struct alignas(kCacheLine) Polls {

@@ -2,6 +2,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "entry/heap.h"
 #include "entry/upkeep.h"
 #include "unwind/unwind.h"
@@ -23,8 +26,17 @@ constexpr uint32_t kQuietWindows = 20;      // ticks without work before the hel
 constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
 constexpr uint64_t kGrowthMillis =
     12;  // a heap that took no tracker for so long has stopped growing
+constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
 constexpr size_t kPayHelpedFrom = kMiB;  // of growth, before the helper pays for it
 constexpr uint32_t kBellValue = 1;       // of granary_bell, for ever
+
+// How long the helper may look away from a heap that takes a tracker in so many nanoseconds, or has
+// only begun to grow.
+uint64_t PauseOf(uint64_t nanos) {
+  const uint64_t micros = nanos / 1000;
+  if (micros > kGrowthMillis * 1000) return kLeastPauseMicros;
+  return std::clamp(micros / 8, kLeastPauseMicros, kMostPauseMicros);
+}
 
 bool ProgramHasThreads() {
   return &__libc_single_threaded != nullptr && __libc_single_threaded == 0;
@@ -147,18 +159,21 @@ void Upkeep::ServeControl() noexcept {
 // Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
 void Upkeep::WatchGrowth(uint64_t until) noexcept {
   PageHeap<Linux>& pages = heap.pages();
+  uint64_t pause = kLeastPauseMicros;
   uint64_t last = Linux::NowMillis();
   for (uint64_t now = last; now < last + kGrowthMillis && now < until; now = Linux::NowMillis()) {
     const uint32_t fresh = pages.fresh_trackers();
-    if (fresh != fresh_seen_.load(std::memory_order_relaxed)) {
-      fresh_seen_.store(fresh, std::memory_order_relaxed);
+    const uint32_t count = fresh - fresh_seen_.exchange(fresh, std::memory_order_relaxed);
+    if (count > 0) {
+      const uint64_t before = std::exchange(fresh_at_, Linux::NowNanos());
+      pause = pages.HugeIsSlow() ? kMostPauseMicros : PauseOf((fresh_at_ - before) / count);
       last = now;
     }
     if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
       Locked hold(running_);
       PayForGrowth(kMiB);
     }
-    if (!pages.PrepareAhead()) Linux::SleepMicros(20);
+    if (!pages.PrepareAhead()) Linux::SleepMicros(pause);
   }
 }
 

@@ -32,6 +32,7 @@ struct FakeOsState {
   FakeOsCounts counts;
   size_t refuse_map_from = kNever, refuse_map_to = kNever, refuse_release_from = kNever;
   std::atomic<uint64_t> now{0};
+  uint64_t worked = 0, populate_nanos = 0;
   unsigned cpus = 2;
   bool can_abort = true;
   bool can_move = true;
@@ -73,6 +74,7 @@ struct FakeOs {
   static bool Populate(void* p, size_t bytes) noexcept {
     std::lock_guard hold(state.mutex);
     GRANARY_CHECK(Holds(p, bytes));
+    state.worked += state.populate_nanos;
     return Linux::Populate(p, bytes);
   }
 
@@ -100,6 +102,7 @@ struct FakeOs {
 
   static size_t PageSize() noexcept { return Linux::PageSize(); }
   static uint64_t NowMillis() noexcept { return state.now.load(std::memory_order_relaxed); }
+  static uint64_t ThreadNanos() noexcept { return state.worked; }
   static unsigned CpuCount() noexcept { return state.cpus; }
   static size_t CpuLimit() noexcept { return kMaxCpus; }
   static bool AbortRestartables() noexcept {
@@ -121,6 +124,7 @@ struct FakeOs {
     state.counts = FakeOsCounts{};
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
     state.now = 0;
+    state.populate_nanos = 0;
     state.cpus = 2;
     state.can_abort = state.can_move = true;
     state.during_release = nullptr;
@@ -143,6 +147,8 @@ struct FakeOs {
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
   }
   static void SetNow(uint64_t millis) { state.now = millis; }
+  // The CPU time that each Populate takes.
+  static void SetPopulateNanos(uint64_t nanos) { state.populate_nanos = nanos; }
   static void SetCpus(unsigned cpus) { state.cpus = cpus; }
   static void SetCanAbort(bool can) { state.can_abort = can; }
   static void SetCanMove(bool can) { state.can_move = can; }

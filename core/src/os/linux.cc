@@ -209,6 +209,7 @@ uint64_t NanosOf(clockid_t clock) {
 
 uint64_t Linux::NowNanos() noexcept { return NanosOf(CLOCK_MONOTONIC); }
 uint64_t Linux::NowUnixNanos() noexcept { return NanosOf(CLOCK_REALTIME); }
+uint64_t Linux::ThreadNanos() noexcept { return NanosOf(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t Linux::NowMillis() noexcept {
   timespec now{};

@@ -25,6 +25,7 @@ struct Linux {
   static size_t MovePages(void* from, size_t bytes, void* to) noexcept;
   static size_t PageSize() noexcept;
   static uint64_t NowMillis() noexcept;
+  static uint64_t ThreadNanos() noexcept;
   static unsigned CpuCount() noexcept;
   static size_t CpuLimit() noexcept;
   static bool AbortRestartables() noexcept;

@@ -119,8 +119,10 @@ class PageHeap {
   // A heap that grows through address space for huge pages: how many trackers it took there so far.
   uint32_t fresh_trackers() const { return fresh_.load(std::memory_order_relaxed); }
   // Faults in the tracker that would be taken next, or the one after it, if it is untouched; false
-  // if there is nothing to prepare.
+  // if there is nothing to prepare. One caller at a time.
   bool PrepareAhead() noexcept;
+  // Whether huge pages cost so much of late that fresh memory is of small ones.
+  bool HugeIsSlow() const { return huge_backoff_.load(std::memory_order_relaxed) != 0; }
 
   // Huge pages only while less than `bytes` are mapped: what is given back of one in part still
   // counts for the memory cgroup, until the kernel splits it.
@@ -182,6 +184,11 @@ class PageHeap {
   static constexpr int kMostSplitBorders = 16384;
   // Heaps from this size on get address space that the kernel may back with huge pages.
   static constexpr size_t kHugeFrom = 128 * kMiB;
+  // CPU time of one huge page from which on small ones are the better: it takes 0.1 to 0.4 ms, and
+  // 4 to 5 where a virtual machine's host has taken the memory back.
+  static constexpr uint64_t kSlowHugeNanos = 1000000;
+  // How many trackers the heap grows by before another huge page is tried, at first and at most.
+  static constexpr uint32_t kFirstBackoff = 16, kMostBackoff = 1024;
   // From this size on the helper prepares two trackers ahead of growth, before that one.
   static constexpr size_t kTwoAheadFrom = 256 * kMiB;
 
@@ -201,6 +208,9 @@ class PageHeap {
   void CountFilled(Tracker* t) noexcept;
   void CountAllFilled() noexcept;
   Tracker* TakeUntouched() noexcept;
+  bool Populate(Tracker* t) noexcept;
+  void NotePopulated(uint64_t nanos) noexcept;
+  void KeepFreeSmall() noexcept;
   // Called with the lock when memory is refused: whether some free memory is only out for a moment,
   // on its way through the system; if so, lets it come back. Then it is worth another try.
   bool AwaitBusy() noexcept {
@@ -269,6 +279,9 @@ class PageHeap {
   std::atomic<size_t> large_allocations_{0}, large_frees_{0};
   LargeCounts groups_[kLargeGroups] = {};
   std::atomic<uint32_t> fresh_{0};
+  std::atomic<uint32_t> huge_backoff_{0};  // trackers; 0 while huge pages are quick
+  uint32_t huge_retry_at_ = 0;             // fresh_ of the next try
+  uint64_t huge_nanos_ = 0;                // what one costs of late
   std::atomic<Huge> huge_{Huge::kLargeHeaps};
   // Granules that may be in use, all bits turned: the page heap is valid when it is zero.
   std::atomic<size_t> most_less_{0};

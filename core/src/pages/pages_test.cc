@@ -221,6 +221,47 @@ TEST(PageHeap, WhatWasSplitIsWholeAgainBeforeItIsFaultedInAhead) {
   pages.heap.Verify();
 }
 
+// A virtual machine's host may have taken memory back; then a huge page costs milliseconds.
+TEST(PageHeap, SlowHugePagesAreTriedLessAndLess) {
+  using Heap = PageHeap<FakeOs>;
+  FakePages pages;
+  // Beyond the size from which huge pages are allowed.
+  for (int i = 0; i < 64; ++i) pages.heap.AllocateSpan(Tracker::kGranules);
+  char* p = nullptr;
+  const auto grow = [&] { p = static_cast<char*>(pages.heap.AllocateSpan(128).p); };
+  do grow();
+  while (!FakeOs::MayBeHuge(p));
+  FakeOs::SetPopulateNanos(200000);
+  EXPECT_TRUE(pages.heap.PrepareAhead());
+  EXPECT_FALSE(pages.heap.HugeIsSlow());
+  grow();
+  FakeOs::SetPopulateNanos(4000000);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(pages.heap.HugeIsSlow()) << "after " << i << " slow ones";
+    EXPECT_TRUE(pages.heap.PrepareAhead());
+    grow();
+  }
+  EXPECT_TRUE(pages.heap.HugeIsSlow());
+  EXPECT_TRUE(FakeOs::MayBeHuge(p)) << "it is there already";
+  std::vector<int> tries;
+  for (int grown = 1; grown < 200; ++grown) {
+    grow();
+    const bool tried = !tries.empty() && tries.back() == grown - 1;
+    EXPECT_EQ(FakeOs::MayBeHuge(p), tried);
+    if (pages.heap.PrepareAhead()) tries.push_back(grown);
+    pages.heap.Verify();
+  }
+  ASSERT_EQ(tries.size(), 3u);
+  EXPECT_EQ(tries[1] - tries[0], 32);
+  EXPECT_EQ(tries[2] - tries[1], 64);
+  FakeOs::SetPopulateNanos(200000);
+  while (!pages.heap.PrepareAhead()) grow();
+  EXPECT_FALSE(pages.heap.HugeIsSlow());
+  EXPECT_TRUE(pages.heap.PrepareAhead()) << "what was to be small is huge after all";
+  pages.heap.Verify();
+  EXPECT_NE(Heap::Place::kOutside, pages.heap.PlaceOf(p));
+}
+
 TEST(PageHeap, SmallPagesAreNotSplit) {
   FakePages pages;
   void* const span = pages.heap.AllocateSpan(Tracker::kGranules).p;

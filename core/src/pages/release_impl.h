@@ -47,7 +47,7 @@ template <Os System>
 void PageHeap<System>::ReleaseUnlocked(Tracker* t, BitRun run, bool splits) noexcept {
   char* const p = t->Address(run.first);
   const size_t bytes = run.count * kGranule;
-  const bool whole = run.count == Tracker::kGranules && NoteWhole(t);
+  const bool whole = run.count == Tracker::kGranules && !HugeIsSlow() && NoteWhole(t);
   ++busy_;
   mutex_.Unlock();
   if (splits) Split(t, p);

@@ -23,6 +23,7 @@ struct Hooked {
   static size_t MovePages(void*, size_t, void*) noexcept { return 0; }
   static size_t PageSize() noexcept { return Linux::PageSize(); }
   static uint64_t NowMillis() noexcept { return Linux::NowMillis(); }
+  static uint64_t ThreadNanos() noexcept { return Linux::ThreadNanos(); }
   static unsigned CpuCount() noexcept { return Linux::CpuCount(); }
   static size_t CpuLimit() noexcept { return Linux::CpuLimit(); }
   static bool AbortRestartables() noexcept { return Linux::AbortRestartables(); }
