@@ -6,14 +6,15 @@
 
 #include "../check.h"
 
-// clang-format off: its versions differ here
+// clang-format off
 #define FOR_EACH_WEAK(X) \
-  X(free_sized) X(free_aligned_sized) X(__libc_malloc) X(__libc_free) X(__libc_calloc) \
-  X(__libc_realloc) X(__libc_memalign) X(__libc_valloc) X(__libc_pvalloc) X(mallinfo) \
-  X(mallinfo2) X(mallopt) X(malloc_trim) X(malloc_stats) X(malloc_info) X(_Znwm) X(_Znam) \
-  X(_ZnwmRKSt9nothrow_t) X(_ZnamRKSt9nothrow_t) X(_ZnwmSt11align_val_t) X(_ZnamSt11align_val_t) \
-  X(_ZnwmSt11align_val_tRKSt9nothrow_t) X(_ZnamSt11align_val_tRKSt9nothrow_t) X(_ZdlPv) \
-  X(_ZdaPv) X(_ZdlPvRKSt9nothrow_t) X(_ZdaPvRKSt9nothrow_t) X(_ZdlPvm) X(_ZdaPvm) \
+  X(cfree) X(free_sized) X(free_aligned_sized) X(__libc_malloc) X(__libc_free) \
+  X(__libc_calloc) X(__libc_realloc) X(__libc_memalign) X(__libc_valloc) X(__libc_pvalloc) \
+  X(mallinfo) X(mallinfo2) X(mallopt) X(malloc_trim) X(malloc_stats) X(malloc_info) X(_Znwm) \
+  X(_Znam) X(_ZnwmRKSt9nothrow_t) X(_ZnamRKSt9nothrow_t) X(_ZnwmSt11align_val_t) \
+  X(_ZnamSt11align_val_t) X(_ZnwmSt11align_val_tRKSt9nothrow_t) \
+  X(_ZnamSt11align_val_tRKSt9nothrow_t) X(_ZdlPv) X(_ZdaPv) X(_ZdlPvRKSt9nothrow_t) \
+  X(_ZdaPvRKSt9nothrow_t) X(_ZdlPvm) X(_ZdaPvm) \
   X(_ZdlPvSt11align_val_t) X(_ZdaPvSt11align_val_t) X(_ZdlPvSt11align_val_tRKSt9nothrow_t) \
   X(_ZdaPvSt11align_val_tRKSt9nothrow_t) X(_ZdlPvmSt11align_val_t) X(_ZdaPvmSt11align_val_t)
 // clang-format on
