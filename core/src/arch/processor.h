@@ -10,7 +10,8 @@
 namespace granary::arch {
 
 // Whether a load of what was stored just before costs so little that malloc may take what free
-// wrote last. So measured on AMD's family 1Ah (Zen 5); Intel's Xeons wait (docs/decisions, 0015).
+// wrote last. So measured on AMD's families 19h and 1Ah (Zen 3 to 5); Intel's Xeons wait
+// (docs/decisions, 0015).
 inline bool ForwardsStoresAtOnce() noexcept {
 #if defined(__x86_64__)
   constexpr unsigned kAmd[] = {0x68747541, 0x69746e65, 0x444d4163};  // "AuthenticAMD"
@@ -20,7 +21,7 @@ inline bool ForwardsStoresAtOnce() noexcept {
   unsigned version = 0;
   __get_cpuid(1, &version, &b, &c, &d);
   const unsigned family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
-  return family >= 0x1a;
+  return family >= 0x19;
 #else
   return false;
 #endif
