@@ -2,9 +2,9 @@
  * outside, to any process that runs on Granary, without a restart.
  *
  * While sampling is on, each allocation is a sample with probability 1 - exp(-size / rate), so
- * about one in `rate` bytes; a sample stands for as many objects as it takes for sums over samples
- * to estimate all allocations without bias. What was allocated before it was switched on has no
- * stack.
+ * about one in `rate` bytes; at a rate of 1 every allocation is one. A sample stands for as many
+ * objects as it takes for sums over samples to estimate all allocations without bias. What was
+ * allocated before it was switched on has no stack.
  *
  * Every function may be called from any thread but not from a signal handler; none sets errno. */
 #ifndef GRANARY_PROFILE_H

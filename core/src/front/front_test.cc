@@ -270,6 +270,16 @@ TEST_P(FrontTest, SamplesComeAsOftenAsTheyShould) {
   EXPECT_EQ(samples_, 0u);
 }
 
+// Of the smallest class one in 3,000 would be missed if chance decided.
+TEST_P(FrontTest, AtARateOfOneAllAreSamples) {
+  const SizeClass smallest = ClassOf(1);
+  ASSERT_TRUE(front_.SetSampling(1, 7));
+  samples_ = 0;
+  for (int i = 0; i < 1000; ++i) Burst(smallest, 30);
+  EXPECT_EQ(samples_ + front_.TakeLate(smallest), 30000u);
+  ASSERT_TRUE(front_.SetSampling(0, 0));
+}
+
 // Where sequences are not to be had, a thread sets the counts of its own cache.
 TEST_P(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
   threads.OnExit([](size_t) {});

@@ -1,6 +1,7 @@
 // Which allocations are samples: each on its own with probability 1 - exp(-size / rate), so that
-// bytes are sampled by a Poisson process of one in `rate`. A class on a cache draws how many
-// allocations pass before the next sample; who has no header to count in draws at each.
+// bytes are sampled by a Poisson process of one in `rate`; at a rate of 1 all are. A class on a
+// cache draws how many allocations pass before the next sample; who has no header to count in draws
+// at each.
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,7 @@ class Sampling {
   uint64_t Draw(SizeClass c) {
     const uint64_t rate = this->rate();
     if (rate == 0) return kLook;
+    if (rate == 1) return 0;
     const double count = Exponential() * static_cast<double>(rate) / kClassSize[c];
     return count < static_cast<double>(kMostDrawn) ? static_cast<uint64_t>(count) : kMostDrawn;
   }
@@ -48,7 +50,9 @@ class Sampling {
 
   // Whether an allocation of `bytes` that no header counts is a sample.
   bool Chosen(size_t bytes) {
-    return on() && Exponential() * static_cast<double>(rate()) < static_cast<double>(bytes);
+    const uint64_t rate = this->rate();
+    return rate == 1 ||
+           (rate > 1 && Exponential() * static_cast<double>(rate) < static_cast<double>(bytes));
   }
 
  private:

@@ -37,6 +37,7 @@ inline Amount AmountOf(uint64_t objects, uint64_t bytes, uint64_t requested) {
 inline Amount AmountOf(const Sample& s) { return AmountOf(s.objects, s.bytes, s.requested); }
 
 inline uint64_t ObjectsFor(uint64_t bytes, uint64_t rate) {
+  if (rate == 1) return kObjectScale;
   const double p = OneMinusExp(static_cast<double>(bytes) / static_cast<double>(rate));
   return static_cast<uint64_t>(kObjectScale / p + 0.5);
 }
