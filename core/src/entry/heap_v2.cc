@@ -79,8 +79,7 @@ Row Unscaled(const profile::Amount& a, uint64_t rate) {
   if (a.objects == 0) return {};
   const double objects = static_cast<double>(a.objects) / profile::kObjectScale;
   const auto bytes = static_cast<double>(a.bytes);
-  const double share = rate <= 1 ? 1 : OneMinusExp(bytes / objects / static_cast<double>(rate));
-  const double samples = objects * share;
+  const double samples = objects * profile::ChanceOf(bytes / objects, rate);
   // Whole samples; the bytes keep their ratio to them, by which the readers know the correction.
   const auto whole = samples < 1 ? 1.0 : static_cast<double>(static_cast<uint64_t>(samples + 0.5));
   return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole * bytes / objects + 0.5)};

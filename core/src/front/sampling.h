@@ -31,8 +31,7 @@ class Sampling {
   uint64_t Draw(SizeClass c) {
     const uint64_t rate = this->rate();
     if (rate == 0) return kLook;
-    if (rate == 1) return 0;
-    const double count = Exponential() * static_cast<double>(rate) / kClassSize[c];
+    const double count = BytesToNext(rate) / kClassSize[c];
     return count < static_cast<double>(kMostDrawn) ? static_cast<uint64_t>(count) : kMostDrawn;
   }
 
@@ -51,8 +50,7 @@ class Sampling {
   // Whether an allocation of `bytes` that no header counts is a sample.
   bool Chosen(size_t bytes) {
     const uint64_t rate = this->rate();
-    return rate == 1 ||
-           (rate > 1 && Exponential() * static_cast<double>(rate) < static_cast<double>(bytes));
+    return rate != 0 && BytesToNext(rate) < static_cast<double>(bytes);
   }
 
  private:
@@ -65,6 +63,9 @@ class Sampling {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+  }
+  double BytesToNext(uint64_t rate) {
+    return rate == 1 ? 0 : Exponential() * static_cast<double>(rate);
   }
   // With mean 1.
   double Exponential() { return -NaturalLog(static_cast<double>((Random() >> 11) + 1) * 0x1p-53); }

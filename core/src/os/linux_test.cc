@@ -130,9 +130,7 @@ TEST(LinuxMemory, ARefusedMoveLeavesNoHole) {
   from[0] = 1;
   to[kTrackerBytes] = 2;
   Linux::Unmap(from + kTrackerBytes, kTrackerBytes);
-  const size_t moved = Linux::MovePages(from, 2 * kTrackerBytes, to);
-  if (moved == 0) GTEST_SKIP() << "this system moves no pages";
-  EXPECT_EQ(moved, kTrackerBytes);
+  EXPECT_EQ(Linux::MovePages(from, 2 * kTrackerBytes, to), kTrackerBytes);
   EXPECT_EQ(to[0], 1);
   EXPECT_EQ(from[0], 0);
   to[2 * kTrackerBytes - 1] = 3;

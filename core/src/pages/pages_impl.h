@@ -175,7 +175,8 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes, Fill fill) noexcept {
   Tracker* const trackers = chunk->rows;
   const size_t mapped = mapped_.load(std::memory_order_relaxed);
   const bool huge = AllowsHuge(mapped * kGranule, fill);
-  System::AllowHuge(base, bytes, huge && !HugeIsSlow());
+  const bool slow = HugeIsSlow();
+  System::AllowHuge(base, bytes, huge && !slow);
   chunk->base = base;
   chunk->trackers = count;
   chunk->next = chunks_;
@@ -184,7 +185,7 @@ bool PageHeap<System>::AddChunk(char* base, size_t bytes, Fill fill) noexcept {
     trackers[i].base = base + i * kTrackerBytes;
     trackers[i].huge_allowed = huge;
     map_->SetTracker(trackers[i].base, &trackers[i]);
-    if (HugeIsSlow()) NoteSplit(&trackers[i]);
+    if (slow) NoteSplit(&trackers[i]);
     trackers[i].state = State::kLargeBody;  // not free until the whole run is
   }
   mapped_.store(mapped + count * Tracker::kGranules, std::memory_order_relaxed);

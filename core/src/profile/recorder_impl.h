@@ -36,10 +36,13 @@ inline Amount AmountOf(uint64_t objects, uint64_t bytes, uint64_t requested) {
 }
 inline Amount AmountOf(const Sample& s) { return AmountOf(s.objects, s.bytes, s.requested); }
 
+// With what probability an object of `bytes` is a sample.
+inline double ChanceOf(double bytes, uint64_t rate) {
+  return rate <= 1 ? 1 : OneMinusExp(bytes / static_cast<double>(rate));
+}
+
 inline uint64_t ObjectsFor(uint64_t bytes, uint64_t rate) {
-  if (rate == 1) return kObjectScale;
-  const double p = OneMinusExp(static_cast<double>(bytes) / static_cast<double>(rate));
-  return static_cast<uint64_t>(kObjectScale / p + 0.5);
+  return static_cast<uint64_t>(kObjectScale / ChanceOf(static_cast<double>(bytes), rate) + 0.5);
 }
 
 // The row of lifetimes for an object that lived so long.
