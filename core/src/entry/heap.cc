@@ -323,14 +323,16 @@ void* Heap::ReallocateLarge(void* p, size_t old_size, size_t size) noexcept {
 
 size_t Heap::Trim() noexcept {
   EnsureInit();
-  const Upkeep::Exclusive alone(upkeep_);
+  Upkeep::Exclusive alone(upkeep_);
   const size_t before = pages_.Stats().released + central_.released_bytes();
   front_.Flush();
+  alone.Yield();
   depot_.DrainAll();
-  for (int look = 0; look < 2; ++look) {  // pages go at the second look
-    for (SizeClass c = 1; c < kNumSmall; ++c) central_.ReleasePages(c, central_.SlabsToInspect(c));
-  }
-  pages_.ReleaseAll();
+  alone.Yield();
+  // Pages of a slab go when it is inspected for the second time.
+  for (int i = 0; i < 2; ++i) upkeep_.ReleaseSlabs(Central<Linux>::Patience::kTwoLooks);
+  pages_.CountFilled();
+  upkeep_.ReleaseSpans(~size_t{0});
   if (!options.retain) pages_.UnmapFree();
   pages_.ReleaseMap();
   metadata_.ReleaseFree(0);

@@ -11,6 +11,8 @@ namespace {
 constexpr uint64_t kChildMillis = 2000;     // a forked child has no helper before
 constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a helper, at any size
 constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
+constexpr size_t kTurnBytes = 8 * kMiB;     // given back before a thread that waits gets its turn,
+constexpr size_t kTurnSlabs = 64;           // or slabs that were inspected
 constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
 constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth looking at
 constexpr size_t kPayFrom = 256 * kKiB;     // of growth, before a slow path pays for it
@@ -91,20 +93,49 @@ bool Upkeep::Step() noexcept {
   return false;
 }
 
+void Upkeep::ReleaseSlabs(Central<Linux>::Patience patience) noexcept {
+  Central<Linux>& central = heap.central();
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    // Only those that wait now: a slab that was inspected once waits again for the next window.
+    for (size_t waiting = central.SlabsToInspect(c); waiting > 0;) {
+      const size_t slabs = waiting < kTurnSlabs ? waiting : kTurnSlabs;
+      central.ReleasePages(c, slabs, patience);
+      waiting -= slabs;
+      running_.Yield();
+    }
+  }
+}
+
+void Upkeep::ReleaseSpans(size_t bytes) noexcept {
+  for (size_t done = 0; done < bytes;) {
+    const size_t left = bytes - done;
+    const size_t step = heap.pages().Release(left < kTurnBytes ? left : kTurnBytes);
+    if (step == 0) return;
+    done += step;
+    running_.Yield();
+  }
+}
+
+void Upkeep::PayDebt() noexcept {
+  while (heap.pages().PayDebt(kTurnBytes) > 0) running_.Yield();
+}
+
 void Upkeep::RunWindow() noexcept {
   Locked hold(running_);
   BeginWindow();
   LookAtLimits();
   if (heap.profile().Collects()) unwind::Refresh();
   heap.front().ReclaimIdle();
+  running_.Yield();
   heap.depot().EndWindow();
-  for (SizeClass c = 1; c < kNumSmall; ++c) {
-    heap.central().ReleasePages(c, heap.central().SlabsToInspect(c), PatienceNow());
-  }
+  running_.Yield();
+  ReleaseSlabs(PatienceNow());
   heap.pages().EndWindow();
-  if (limits_.pressed()) heap.pages().ReleaseAll();
-  while (heap.pages().PayDebt(16 * kMiB) > 0) {
+  if (limits_.pressed()) {
+    heap.pages().CountFilled();
+    ReleaseSpans(~size_t{0});
   }
+  PayDebt();
   if (!options.retain) heap.pages().UnmapFree();
   ReleaseStructures();
   jemalloc::EndArenaWindows();

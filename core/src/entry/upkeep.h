@@ -12,7 +12,7 @@
 #include "entry/thresholds.h"
 #include "limits/limits.h"
 #include "os/linux.h"
-#include "os/mutex.h"
+#include "os/yielding_mutex.h"
 #include "sizes/size_classes.h"
 
 namespace granary {
@@ -51,11 +51,21 @@ class Upkeep {
   // Nobody works on a window meanwhile.
   class Exclusive {
    public:
-    explicit Exclusive(Upkeep& upkeep) : hold_(upkeep.running_) {}
+    explicit Exclusive(Upkeep& upkeep) : upkeep_(upkeep), hold_(upkeep.running_) {}
+    // Between two steps of long work: a thread that waits to fork or exit goes first.
+    void Yield() noexcept { upkeep_.running_.Yield(); }
 
    private:
-    Locked<Mutex<Linux>> hold_;
+    Upkeep& upkeep_;
+    Locked<YieldingMutex<Linux>> hold_;
   };
+  // These give memory back in steps. They are called with the lock, and let go of it after each
+  // step: the free pages of slabs of all classes,
+  void ReleaseSlabs(Central<Linux>::Patience patience) noexcept;
+  // up to `bytes` of free spans and blocks,
+  void ReleaseSpans(size_t bytes) noexcept;
+  // and what of these the page heap owes.
+  void PayDebt() noexcept;
 
   void AfterLargeFree(size_t bytes) noexcept;
   // A block of fresh memory was handed out: what lies dirty elsewhere did not fit it, and need not
@@ -117,7 +127,7 @@ class Upkeep {
 
   Control control_;
   Publisher publisher_;
-  Mutex<Linux> running_;  // held by whoever works on a window
+  YieldingMutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
   uint64_t started_ = 0;

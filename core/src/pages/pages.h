@@ -112,6 +112,11 @@ class PageHeap {
   size_t Release(size_t bytes) noexcept;
   // All of it.
   size_t ReleaseAll() noexcept;
+  // What huge pages filled in beside the spans in use is dirty from now on.
+  void CountFilled() noexcept {
+    Locked hold(mutex_);
+    CountAllFilled();
+  }
 
   // Which memory may be backed with huge pages, of what is reserved from now on.
   enum class Huge : uint8_t { kLargeHeaps, kAlways, kNever };

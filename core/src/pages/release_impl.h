@@ -36,10 +36,7 @@ size_t PageHeap<System>::Release(size_t bytes) noexcept {
 
 template <Os System>
 size_t PageHeap<System>::ReleaseAll() noexcept {
-  {
-    Locked hold(mutex_);
-    CountAllFilled();
-  }
+  CountFilled();
   return Release(~size_t{0} / 2);
 }
 

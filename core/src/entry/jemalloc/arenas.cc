@@ -78,7 +78,7 @@ void PurgeArena(size_t index, bool all) noexcept {
     heap.Trim();
   } else if (index == 0) {
     const Upkeep::Exclusive alone(heap.upkeep());
-    heap.pages().PayDebt(~size_t{0} / 2);
+    heap.upkeep().PayDebt();
   } else if (Arena* const arena = ArenaAt(index); arena != nullptr) {
     arena->Purge(all);
   }

@@ -65,7 +65,7 @@ void GetStats(char* buffer, int length) noexcept {
 void ReleaseToSystem(size_t bytes) noexcept {
   heap.EnsureInit();
   const Upkeep::Exclusive alone(heap.upkeep());
-  heap.pages().Release(bytes);
+  heap.upkeep().ReleaseSpans(bytes);
 }
 
 size_t ThreadCacheSize() noexcept {

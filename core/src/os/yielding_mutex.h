@@ -1,0 +1,47 @@
+// A lock for long work that is done in steps: between two steps the holder lets another thread go
+// first if one waits, so that the delay of a waiter is one step and not the whole work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "os/mutex.h"
+
+namespace granary {
+
+template <class System>
+class YieldingMutex : public Mutex<System> {
+ public:
+  void Lock() noexcept {
+    if (this->TryLock()) return;
+    waiters_.fetch_add(1);
+    Mutex<System>::Lock();
+    waiters_.fetch_sub(1);
+    turn_.fetch_add(1);
+    System::Wake(turn_);
+  }
+
+  // Called by the holder, at a point where another thread may do its own work under the lock. Costs
+  // one load while nobody waits.
+  void Yield() noexcept {
+    if (waiters_.load() == 0) return;
+    const uint32_t turn = turn_.load();
+    this->Unlock();
+    // Without this, the holder would take the lock again before the waiter has woken up.
+    while (turn_.load() == turn) System::Wait(turn_, turn);
+    Lock();
+  }
+
+  // In the child of a fork the waiters do not exist.
+  void Reset() noexcept {
+    waiters_.store(0);
+    Mutex<System>::Reset();
+  }
+
+ private:
+  friend struct Layout;
+  std::atomic<uint32_t> waiters_{0};
+  std::atomic<uint32_t> turn_{0};  // how often a waiter got the lock
+};
+
+}  // namespace granary

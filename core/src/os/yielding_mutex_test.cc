@@ -1,0 +1,70 @@
+#include "os/yielding_mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "os/linux.h"
+
+namespace granary {
+namespace {
+
+TEST(YieldingMutex, AWaiterGetsTheLockBetweenTwoSteps) {
+  YieldingMutex<Linux> mutex;
+  std::atomic<bool> waits{false}, served{false};
+  mutex.Lock();
+  std::thread other([&] {
+    waits = true;
+    mutex.Lock();
+    served = true;
+    mutex.Unlock();
+  });
+  while (!waits) std::this_thread::yield();
+  // An endless loop here would be a holder that never lets go.
+  while (!served) mutex.Yield();
+  mutex.Unlock();
+  other.join();
+}
+
+TEST(YieldingMutex, ExcludesThreadsThatYieldAndThreadsThatDoNot) {
+  YieldingMutex<Linux> mutex;
+  uint64_t sum = 0;
+  std::vector<std::thread> threads;
+  for (int id = 0; id < 4; ++id) {
+    threads.emplace_back([&, id] {
+      for (int round = 0; round < 500; ++round) {
+        Locked hold(mutex);
+        for (int step = 0; step < 4; ++step) {
+          ++sum;
+          if (id % 2 == 0) mutex.Yield();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sum, 4u * 500 * 4);
+}
+
+TEST(YieldingMutex, AChildOfAForkWaitsForNobody) {
+  YieldingMutex<Linux> mutex;
+  std::atomic<bool> waits{false};
+  mutex.Lock();
+  std::thread other([&] {
+    waits = true;
+    Locked hold(mutex);
+  });
+  while (!waits) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  YieldingMutex<Linux> child;  // as memory is after a fork: a waiter that does not exist
+  __builtin_memcpy(static_cast<void*>(&child), static_cast<void*>(&mutex), sizeof mutex);
+  child.Reset();
+  child.Lock();
+  child.Yield();
+  child.Unlock();
+  mutex.Unlock();
+  other.join();
+}
+
+}  // namespace
+}  // namespace granary
