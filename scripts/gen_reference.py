@@ -114,7 +114,7 @@ when such a reader could misread a row; a reader refuses versions it does not kn
 
 A cell stands for `count` numbers of `width` bytes, `stride` bytes apart, from `offset` on. Their sum times `scale` is
 a figure; where `scale` is 0 they are addresses or states. A metric without a cell is worked out, as
-`core/src/entry/measure.cc` does it.
+`core/src/reflect/measure.cc` does it.
 
 ## Cells
 
@@ -303,16 +303,16 @@ def name_list(path, macros):
 
 
 def layout_page():
-    entry = ROOT / "core/src/entry"
+    reflect = ROOT / "core/src/reflect"
     header = (ROOT / "core/src/stats/descriptor.h").read_text()
     bases = re.search(r"enum class Base : uint32_t \{(.*?)\}", header, re.S).group(1).replace("k", "").split(",")
     version = re.search(r"kDescriptorVersion = (\d+)", header).group(1)
     return LAYOUT_TEXT.format(
-        notice=notice("core/src/entry/*.def"), version=version,
+        notice=notice("core/src/reflect/*.def"), version=version,
         bases="\n".join(f"{i}. {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', base.strip()).lower()}"
                         for i, base in enumerate(bases)),
-        cells=name_list(entry / "cells.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
-        constants=name_list(entry / "constants.def", ["CONSTANT", "OFFSET"]) +
+        cells=name_list(reflect / "cells.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
+        constants=name_list(reflect / "constants.def", ["CONSTANT", "OFFSET"]) +
         ", `option_source.`*name* for each source of options, and `option_word.`*option*`.`*word* for each "
         "value that is a word")
 
@@ -324,7 +324,7 @@ def remark_of(handler, argument):
 
 
 def jemalloc_page():
-    folder = ROOT / "core/src/entry/jemalloc"
+    folder = ROOT / "core/src/compat/jemalloc"
     row = re.compile(r'^CTL\("([^"]+)", (\w+), (\w+), (\w+), (.+)\)$', re.MULTILINE)
     found = row.findall((folder / "ctl.def").read_text())
     if not found:
@@ -337,17 +337,17 @@ def jemalloc_page():
     sets = re.findall(r'^CTL_SET\((\w+), "(.+)"\)$', (folder / "words_of_ctl.def").read_text(), re.MULTILINE)
     words = "\n".join(f"- `<{name}>`: {', '.join(text.split(chr(92) + '0')[:-1])}" for name, text in sets)
     words += "\n- `<option>`: jemalloc's names in [options](options.md)"
-    return JEMALLOC_TEXT.format(notice=notice("core/src/entry/jemalloc/*.def"), words=words,
+    return JEMALLOC_TEXT.format(notice=notice("core/src/compat/jemalloc/*.def"), words=words,
                                 names=table(["name", "type", "access", "remark"], rows))
 
 
 def tcmalloc_page():
-    path = ROOT / "core/src/entry/tcmalloc/properties.def"
+    path = ROOT / "core/src/compat/tcmalloc/properties.def"
     found = re.findall(r'^PROPERTY\("([^"]+)", (.+)\)$', path.read_text(), re.MULTILINE)
     if not found:
         raise BadTable("properties.def: no row begins with PROPERTY(: correct the file or this script")
     rows = [[f"`{name}`", f"always {value}" if value == "0" else ""] for name, value in found]
-    return TCMALLOC_TEXT.format(notice=notice("core/src/entry/tcmalloc/properties.def"),
+    return TCMALLOC_TEXT.format(notice=notice("core/src/compat/tcmalloc/properties.def"),
                                 names=table(["property", "remark"], rows))
 
 

@@ -1,5 +1,5 @@
 // The options, as fields; what each means stands in options.def. They are read from several sources
-// (sources.def) before the first allocation, by entry/settings.cc; jemalloc's names of them stand
+// (sources.def) before the first allocation, by heap/settings.cc; jemalloc's names of them stand
 // in jemalloc_options.def.
 #pragma once
 

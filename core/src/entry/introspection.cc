@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 #include "base/writer.h"
-#include "entry/heap.h"
-#include "entry/layout.h"
-#include "entry/measure.h"
 #include "granary/granary.h"
+#include "heap/heap.h"
+#include "reflect/layout.h"
+#include "reflect/measure.h"
 
 using namespace granary;
 

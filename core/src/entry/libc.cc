@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "entry/fast.h"
 #include "entry/new_mode.h"
+#include "heap/fast.h"
 
 using granary::heap;
 

@@ -6,8 +6,8 @@
 
 #include "base/compiler.h"
 #include "base/writer.h"
-#include "entry/fast.h"
 #include "entry/new_mode.h"
+#include "heap/fast.h"
 
 // Referred to by the exception tables that the compiler makes.
 __asm__(".weak __gxx_personality_v0");

@@ -1,9 +1,9 @@
 // The functions of granary/profile.h.
 
 #include "base/compiler.h"
-#include "entry/heap.h"
-#include "entry/heap_v2.h"
 #include "granary/profile.h"
+#include "heap/heap.h"
+#include "profiling/jeprof_writer.h"
 #include "unwind/unwind.h"
 
 using granary::heap;
@@ -37,7 +37,7 @@ GRANARY_EXPORT int granary_profile_reset(void) { return heap.ResetProfile() ? 0 
 GRANARY_EXPORT void granary_profile_stop(void) { heap.StopProfile(); }
 
 GRANARY_EXPORT int granary_profile_dump(const char* path) {
-  return granary::WriteHeapV2(path, granary::HeapForm::kGperftools) ? 0 : -1;
+  return granary::WriteJeprof(path, granary::JeprofForm::kGperftools) ? 0 : -1;
 }
 
 GRANARY_EXPORT int granary_profile_stack_at(size_t index, struct granary_profile_stack* stack,

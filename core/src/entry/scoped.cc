@@ -6,14 +6,16 @@
 
 #include <bit>
 
+#include "arena/arenas.h"
 #include "base/compiler.h"
-#include "entry/heap.h"
-#include "entry/jemalloc/arenas.h"
 #include "granary/heap.h"
+#include "heap/heap.h"
 
+using granary::Arena;
+using granary::ArenaAt;
+using granary::CreateArena;
 using granary::heap;
-using granary::jemalloc::Arena;
-namespace jemalloc = granary::jemalloc;
+using granary::ResetArena;
 
 namespace {
 
@@ -38,23 +40,21 @@ extern "C" {
 GRANARY_EXPORT granary_heap* granary_heap_create(const char* name, size_t cap) {
   heap.EnsureInit();
   unsigned index;
-  if (jemalloc::CreateArena(nullptr, &index) != 0) {
+  if (CreateArena(nullptr, &index) != 0) {
     errno = ENOMEM;
     return nullptr;
   }
-  Arena* const arena = jemalloc::ArenaAt(index);
+  Arena* const arena = ArenaAt(index);
   if (name != nullptr) strncpy(arena->name, name, sizeof arena->name - 1);
   arena->SetCap(cap);
   return HeapOf(arena);
 }
 
 GRANARY_EXPORT void granary_heap_destroy(granary_heap* h) {
-  if (h != nullptr) jemalloc::ResetArena(ArenaOf(h)->index(), true);
+  if (h != nullptr) ResetArena(ArenaOf(h)->index(), true);
 }
 
-GRANARY_EXPORT void granary_heap_reset(granary_heap* h) {
-  jemalloc::ResetArena(ArenaOf(h)->index(), false);
-}
+GRANARY_EXPORT void granary_heap_reset(granary_heap* h) { ResetArena(ArenaOf(h)->index(), false); }
 
 GRANARY_EXPORT void* granary_heap_malloc(granary_heap* h, size_t size) {
   return Allocate(h, size, 1, false);
@@ -88,7 +88,7 @@ GRANARY_EXPORT void granary_heap_free(granary_heap* h, void* p) {
   if (p != nullptr) ArenaOf(h)->Free(p);
 }
 
-GRANARY_EXPORT granary_heap* granary_heap_of(const void* p) { return HeapOf(jemalloc::OwnerOf(p)); }
+GRANARY_EXPORT granary_heap* granary_heap_of(const void* p) { return HeapOf(granary::OwnerOf(p)); }
 
 GRANARY_EXPORT void granary_heap_set_cap(granary_heap* h, size_t cap) { ArenaOf(h)->SetCap(cap); }
 

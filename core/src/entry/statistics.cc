@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "entry/heap.h"
-#include "entry/layout.h"
-#include "entry/measure.h"
+#include "heap/heap.h"
+#include "reflect/layout.h"
+#include "reflect/measure.h"
 
 using namespace granary;
 

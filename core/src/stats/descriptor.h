@@ -1,7 +1,7 @@
 // What a reader outside the process needs to know about this build: constants, where each figure
 // lies, the figures, the options, the classes. One block of plain bytes without a relocation, built
 // at compile time from rows with names; docs/reference/statistics-layout.md describes it. A reader
-// finds it through the ELF note of entry/note.h.
+// finds it through the ELF note of reflect/note.h.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace granary {
 // it: rows are found by name, and the sizes of rows are told.
 inline constexpr uint32_t kDescriptorVersion = 2;
 
-// What an offset counts from; entry/note.h lists the distances to them in this order.
+// What an offset counts from; reflect/note.h lists the distances to them in this order.
 enum class Base : uint32_t { kHeap, kPageMap, kAnchor, kOptions, kThreads, kSystem };
 
 // Names and other texts are offsets from the start of the descriptor to bytes that end with a zero.

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "unwind/made_rows.h"
+#include "unwind/eh_frame_index.h"
 #include "unwind/module_rows.h"
 #include "unwind/unwind.h"
 
@@ -29,13 +29,13 @@ extern "C" int FindObject(void* pc, FoundObject* found) __asm__("_dl_find_object
 // `begin` and `end` are those of the segment around `pc`, where a module is not mapped in one
 // piece.
 bool Locate(uintptr_t pc, Tables* tables) {
-  if (FindObject == nullptr) return module_rows.Find(pc, tables) || made_rows.Find(pc, tables);
+  if (FindObject == nullptr) return module_rows.Find(pc, tables) || eh_frame_index.Find(pc, tables);
   FoundObject found;
   if (FindObject(reinterpret_cast<void*>(pc), &found) != 0) return false;
   tables->begin = reinterpret_cast<uintptr_t>(found.begin);
   tables->end = reinterpret_cast<uintptr_t>(found.end);
   tables->header = reinterpret_cast<uintptr_t>(found.header);
-  return tables->header != 0 || made_rows.Find(pc, tables);
+  return tables->header != 0 || eh_frame_index.Find(pc, tables);
 }
 
 // The code of the program, the C library, this library, the loader and the kernel's module. Written
@@ -116,7 +116,7 @@ bool FindModule(uintptr_t pc, Module* module) noexcept {
 }
 
 void RefreshModules() noexcept {
-  made_rows.Make();
+  eh_frame_index.Make();
   if (FindObject != nullptr || !module_rows.Refresh()) return;
   lasting_known.store(false, std::memory_order_release);
 }

@@ -21,7 +21,7 @@ type image struct {
 	path  string
 }
 
-// The note that marks the library; see core/src/entry/note.h.
+// The note that marks the library; see core/src/reflect/note.h.
 const (
 	noteName    = "Granary"
 	noteType    = 1

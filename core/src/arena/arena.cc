@@ -1,0 +1,392 @@
+#include "arena/arena.h"
+
+#include "compat/jemalloc/fill.h"
+#include "heap/heap.h"
+
+namespace granary {
+namespace {
+
+// Whose call the thread is in: Hooked is static.
+constinit __thread Arena* serving __attribute__((tls_model("initial-exec"))) = nullptr;
+
+}  // namespace
+
+class Arena::Serving {
+ public:
+  explicit Serving(Arena* arena) : before_(serving) { serving = arena; }
+  ~Serving() { serving = before_; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  Arena* before_;  // a hook may allocate from another arena
+};
+
+void* Hooked::Map(size_t bytes, size_t alignment, void* hint) noexcept {
+  return serving->MapRegion(bytes, alignment, hint);
+}
+void Hooked::Unmap(void* p, size_t bytes) noexcept { serving->UnmapRegion(p, bytes); }
+
+bool Hooked::Release(void* p, size_t bytes) noexcept {
+  ExtentHooks* const hooks = serving->hooks;
+  return hooks->purge_forced != nullptr &&
+         !hooks->purge_forced(hooks, p, bytes, 0, bytes, serving->index_);
+}
+
+Arena* Arena::Create(ExtentHooks* hooks, unsigned index) noexcept {
+  void* const memory = Linux::Map(RoundUp(sizeof(Arena), 64 * kKiB), 64 * kKiB, nullptr);
+  if (memory == nullptr) return nullptr;
+  auto* const arena = static_cast<Arena*>(memory);  // its members are valid when zero
+  arena->hooks = hooks;
+  arena->index_ = index;
+  arena->decay[0] = options.dirty_decay_ms;
+  arena->decay[1] = options.muzzy_decay_ms;
+  arena->Begin();
+  return arena;
+}
+
+void Arena::Begin() noexcept {
+  started_ = Linux::NowMillis();
+  pages_.Bind(map_, metadata_);
+  central_.Bind(map_, metadata_, pages_);
+  pages_.Init();
+  central_.Init();
+}
+
+// The global map learns whose the memory is: rows without a class, whose slab is the arena.
+void* Arena::MapRegion(size_t bytes, size_t alignment, void* hint) noexcept {
+  const bool hooked = alignment >= kTrackerBytes;
+  Locked hold(regions_lock_);
+  if (regions_count_ == kMostRegions) return nullptr;
+  void* const p = hooked ? AskHooks(bytes, alignment, hint) : Linux::Map(bytes, alignment, hint);
+  if (p == nullptr) return nullptr;
+  if (hooked) {
+    Locked hold_map(heap.pages().mutex());
+    if (page_map.Cover<Linux>(p, bytes)) {
+      page_map.SetSlab(p, bytes, kNoClass, reinterpret_cast<Slab*>(this));
+      regions_[regions_count_++] = {p, bytes, true};
+      return p;
+    }
+  }
+  if (hooked) {
+    GiveToHooks(p, bytes);
+    return nullptr;
+  }
+  regions_[regions_count_++] = {p, bytes, false};
+  return p;
+}
+
+void* Arena::AskHooks(size_t bytes, size_t alignment, void* hint) noexcept {
+  bool zero = true, commit = true;
+  ExtentHooks* const from = hooks;
+  void* p = nullptr;
+  if (hint != nullptr) p = from->alloc(from, hint, bytes, alignment, &zero, &commit, index_);
+  if (p == nullptr) p = from->alloc(from, nullptr, bytes, alignment, &zero, &commit, index_);
+  if (p == nullptr) return nullptr;
+  constexpr uintptr_t kFlagBits = 0xff;  // later versions of jemalloc let hooks put flags there
+  p = reinterpret_cast<void*>(AddressOf(p) & ~kFlagBits);
+  if (!IsAligned(AddressOf(p), alignment)) {
+    GiveToHooks(p, bytes);
+    return nullptr;
+  }
+  if (!zero) __builtin_memset(p, 0, bytes);
+  return p;
+}
+
+void Arena::GiveToHooks(void* p, size_t bytes) noexcept {
+  if (hooks->dalloc != nullptr && !hooks->dalloc(hooks, p, bytes, true, index_)) return;
+  if (hooks->destroy != nullptr) hooks->destroy(hooks, p, bytes, true, index_);
+}
+
+void Arena::UnmapRegion(void* p, size_t) noexcept {
+  Locked hold(regions_lock_);
+  size_t i = 0;
+  while (i < regions_count_ && regions_[i].p != p) ++i;
+  if (i == regions_count_) return;
+  const Region region = regions_[i];
+  regions_[i] = regions_[--regions_count_];
+  Forget(region);
+}
+
+void Arena::Forget(const Region& region) noexcept {
+  if (!region.hooked) return Linux::Unmap(region.p, region.bytes);
+  {
+    Locked hold_map(heap.pages().mutex());
+    page_map.SetSlab(region.p, region.bytes, kNoClass, nullptr);
+  }
+  GiveToHooks(region.p, region.bytes);
+}
+
+void Arena::Discard(bool again) noexcept {
+  while (regions_count_ > 0) Forget(regions_[--regions_count_]);
+  heap.arenas().used -= reported_used_.load(std::memory_order_relaxed);
+  heap.arenas().dirty -= reported_dirty_.load(std::memory_order_relaxed);
+  Arena* const self = this;
+  const size_t bytes = RoundUp(sizeof(Arena), 64 * kKiB);
+  if (!again) return Linux::Unmap(self, bytes);
+  ExtentHooks* const kept_hooks = hooks;
+  const unsigned kept_index = index_;
+  const size_t kept_cap = cap();
+  const int64_t kept_decay[2] = {decay[0], decay[1]};
+  Arena* const kept_next = next.load(std::memory_order_relaxed);
+  char kept_name[32];
+  __builtin_memcpy(kept_name, name, sizeof name);
+  Linux::Release(self, bytes);
+  hooks = kept_hooks;
+  index_ = kept_index;
+  next.store(kept_next, std::memory_order_relaxed);
+  SetCap(kept_cap);
+  decay[0] = kept_decay[0];
+  decay[1] = kept_decay[1];
+  __builtin_memcpy(name, kept_name, sizeof name);
+  Begin();
+}
+
+// False, and nothing charged, where that would exceed the cap.
+bool Arena::Charge(size_t bytes) noexcept {
+  const size_t cap = cap_.load(std::memory_order_relaxed);
+  if (cap == 0) {
+    live_.fetch_add(bytes, std::memory_order_relaxed);
+    return true;
+  }
+  size_t live = live_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > cap || live > cap - bytes) return false;
+  } while (!live_.compare_exchange_weak(live, live + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+void* Arena::Allocate(size_t size, size_t alignment, bool zero) noexcept {
+  const SizeClass c = alignment == 1          ? ClassOf(size)
+                      : alignment <= kGranule ? AlignedClassOf(size, alignment)
+                                              : kNoClass;
+  if (c == kNoClass) return AllocateLarge(size, alignment, zero);
+  if (!Charge(kClassSize[c])) return nullptr;
+  void* const p = TakeSmall(c);
+  if (p == nullptr) {
+    Discharge(kClassSize[c]);
+  } else if (zero) {
+    __builtin_memset(p, 0, kClassSize[c]);
+  }
+  return p;
+}
+
+void* Arena::TakeSmall(SizeClass c) noexcept {
+  Stash& stash = stashes_[c];
+  Locked hold(stash.mutex);
+  void* p = nullptr;
+  if (stash.count > 0) {
+    p = stash.objects[--stash.count];
+  } else if (const size_t most = kStashed[c]; most == 0) {
+    if (Refill(c, &p, 1) == 0) return nullptr;
+  } else {
+    const size_t got = Refill(c, stash.objects, most / 2);
+    if (got == 0) return nullptr;
+    stash.count = static_cast<uint32_t>(got - 1);
+    p = stash.objects[got - 1];
+  }
+  ++stash.made;
+  return p;
+}
+
+// From the slabs.
+size_t Arena::Refill(SizeClass c, void** to, size_t n) noexcept {
+  const Serving me(this);
+  const size_t got = central_.Fetch(c, to, n);
+  Report();
+  return got;
+}
+
+// The oldest n of the stash, whose lock is held, go back to their slabs.
+void Arena::Drain(SizeClass c, size_t n) noexcept {
+  Stash& stash = stashes_[c];
+  central_.Return(c, stash.objects, n);
+  stash.count -= static_cast<uint32_t>(n);
+  __builtin_memmove(stash.objects, stash.objects + n, stash.count * sizeof(void*));
+}
+
+void Arena::FlushStashes() noexcept {
+  for (SizeClass c = 1; c < kNumClasses && kStashed[c] > 0; ++c) {
+    Locked hold(stashes_[c].mutex);
+    if (stashes_[c].count > 0) Drain(c, stashes_[c].count);
+  }
+}
+
+void* Arena::AllocateLarge(size_t size, size_t alignment, bool zero) noexcept {
+  const Serving me(this);
+  if (size > kMaxRequest) return nullptr;
+  if (size == 0) size = 1;
+  const size_t bytes = RoundUp(size, pages_.OsPage());
+  if (!Charge(bytes)) return nullptr;
+  const Memory memory =
+      pages_.AllocateLarge(size, alignment < kTrackerBytes ? kTrackerBytes : alignment, size);
+  if (memory.p == nullptr) {
+    Discharge(bytes);
+    return nullptr;
+  }
+  Report();
+  if (zero && !memory.Zero()) __builtin_memset(memory.p, 0, size);
+  return memory.p;
+}
+
+void Arena::Free(void* p) noexcept {
+  const SizeClass c = map_.ClassAt(p);
+  if (const size_t most = kStashed[c]; most > 0) {
+    Stash& stash = stashes_[c];
+    Locked hold(stash.mutex);
+    Discharge(kClassSize[c]);
+    if (stash.count < most) {
+      stash.objects[stash.count++] = p;
+      return;
+    }
+    const Serving me(this);
+    Drain(c, most / 2);
+    stash.objects[stash.count++] = p;
+  } else {
+    FreeUnstashed(c, p);
+  }
+  const Serving me(this);
+  ReleaseExcess();
+  Report();
+}
+
+void Arena::FreeUnstashed(SizeClass c, void* p) noexcept {
+  const Serving me(this);
+  if (c != kNoClass) {
+    central_.Return(c, &p, 1);
+    Discharge(kClassSize[c]);
+  } else if (const size_t large = pages_.LargeSize(p); large != 0) {
+    pages_.FreeLarge(p);
+    Discharge(large);
+  } else {
+    DieOf(p, "free");
+  }
+}
+
+void Arena::DieOf(const void* p, const char* verb) noexcept {
+  using Place = PageHeap<Hooked>::Place;
+  const Place place = pages_.PlaceOf(p);
+  Die(MisuseReport{place == Place::kOutside  ? Misuse::kOtherHeap
+                   : place == Place::kInside ? Misuse::kUnaligned
+                                             : Misuse::kDoubleFree,
+                   verb, p, 0, 0});
+}
+
+void* Arena::Reallocate(void* p, size_t size) noexcept {
+  const size_t before = UsableSize(p);
+  const size_t good = heap.GoodSize(size, 1);
+  if (good == 0) return nullptr;
+  if (good == before || ResizeInPlace(p, good)) return p;
+  void* const q = Allocate(size, 1, false);
+  if (q == nullptr) return nullptr;
+  __builtin_memcpy(q, p, size < before ? size : before);
+  Free(p);
+  return q;
+}
+
+// What lies dirty between the windows stays within a quarter of what is used.
+void Arena::ReleaseExcess() noexcept {
+  if (decay[0] < 0) return;
+  const size_t dirty = pages_.dirty_bytes();
+  const size_t quarter = pages_.used_bytes() / 4;
+  const size_t bound = decay[0] == 0 ? 0 : quarter > 8 * kMiB ? quarter : 8 * kMiB;
+  if (dirty > bound) pages_.Release(dirty - bound);
+}
+
+size_t Arena::UsableSize(const void* p) noexcept {
+  const SizeClass c = map_.ClassAt(p);
+  return c != kNoClass ? kClassSize[c] : pages_.LargeSize(p);
+}
+
+bool Arena::ResizeInPlace(void* p, size_t size) noexcept {
+  if (map_.ClassAt(p) != kNoClass || size <= kMaxMedium) return false;
+  const Serving me(this);
+  const size_t before = pages_.LargeSize(p);
+  const size_t after = RoundUp(size, pages_.OsPage());
+  if (after > before && !Charge(after - before)) return false;
+  const bool done = pages_.ResizeLarge(p, size);
+  if (done && after < before) Discharge(before - after);
+  if (!done && after > before) Discharge(after - before);
+  Report();
+  return done;
+}
+
+size_t Arena::CountObjects() noexcept {
+  const PageStats pages = pages_.Stats();
+  size_t count = pages.large_allocations - pages.large_frees;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    Locked hold(stashes_[c].mutex);
+    count += central_.Stats(c).used_objects - stashes_[c].count;
+  }
+  return count;
+}
+
+size_t Arena::HeldBytes() noexcept {
+  size_t clean = 0;
+  for (SizeClass c = 1; c < kNumSmall; ++c) clean += central_.Stats(c).clean_bytes;
+  const size_t pages = pages_.used_bytes() + pages_.dirty_bytes();
+  return (pages > clean ? pages - clean : 0) + metadata_.used();
+}
+
+// What several threads report at once may be late by one of their calls; the next one mends it.
+void Arena::Report() noexcept {
+  const size_t used = pages_.used_bytes(), dirty = pages_.dirty_bytes();
+  if (used != reported_used_.load(std::memory_order_relaxed)) {
+    heap.arenas().used += used - reported_used_.exchange(used, std::memory_order_relaxed);
+  }
+  if (dirty != reported_dirty_.load(std::memory_order_relaxed)) {
+    heap.arenas().dirty += dirty - reported_dirty_.exchange(dirty, std::memory_order_relaxed);
+  }
+}
+
+void Arena::Purge(bool all) noexcept {
+  const Serving me(this);
+  if (!all) {
+    pages_.PayDebt(~size_t{0} / 2);
+    return Report();
+  }
+  FlushStashes();
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    central_.ReleasePages(c, central_.SlabsToInspect(c), Central<Hooked>::Patience::kNone);
+  }
+  pages_.ReleaseAll();
+  Report();
+}
+
+void Arena::EndWindow() noexcept {
+  if (decay[0] < 0) return;
+  const Serving me(this);
+  FlushStashes();
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    central_.ReleasePages(c, central_.SlabsToInspect(c));
+  }
+  pages_.EndWindow();
+  pages_.PayDebt(~size_t{0} / 2);
+  Report();
+}
+
+Occupancy Arena::OccupancyAt(const void* p) noexcept { return central_.OccupancyAt(p); }
+
+void Arena::Read(jemalloc::ArenaFigures& to) noexcept {
+  const auto of_class = [this](SizeClass c) {
+    Locked hold(stashes_[c].mutex);
+    const CentralStats central = central_.Stats(c);
+    ClassFigures f;
+    f.size = kClassSize[c];
+    f.allocations = stashes_[c].made;
+    f.cached = stashes_[c].count;
+    f.live = central.used_objects - f.cached;
+    f.slabs = central.slabs;
+    f.partial_slabs = central.partial_slabs;
+    f.clean_bytes = central.clean_bytes;
+    return f;
+  };
+  jemalloc::PageFigures pages{pages_.Stats(), metadata_.used()};
+  jemalloc::FillFigures(to, pages, of_class,
+                        [this](size_t group) { return pages_.CountsOf(group); });
+  to.uptime = (Linux::NowMillis() - started_) * 1000000;
+  to.dirty_decay_ms = static_cast<uint64_t>(decay[0]);
+  to.muzzy_decay_ms = static_cast<uint64_t>(decay[1]);
+}
+
+}  // namespace granary

@@ -1,0 +1,153 @@
+// An arena: the layers from central down once more, over the memory of its hooks. For caches it has
+// a stash of each class, behind a lock. Lives in zeroed memory of its own. A heap of granary/heap.h
+// is one, too.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "arena/extent_hooks.h"
+#include "arena/hooked.h"
+#include "arena/stash.h"
+#include "base/compiler.h"
+#include "central/central.h"
+#include "compat/jemalloc/figures.h"
+#include "pages/pages.h"
+
+namespace granary {
+
+class Arena {
+ public:
+  // nullptr when the system refuses.
+  static Arena* Create(ExtentHooks* hooks, unsigned index) noexcept;
+  // Gives all memory back to the hooks, and then is no more; nobody may use it meanwhile. With
+  // `again`, it begins anew, empty.
+  void Discard(bool again) noexcept;
+
+  // nullptr when the hooks refuse, or beyond the cap. `alignment` is a power of two.
+  void* Allocate(size_t size, size_t alignment, bool zero) noexcept;
+  // Ends the program if p begins no object in use here.
+  void Free(void* p) noexcept;
+  // nullptr, and p as it was, when Allocate would return that. p is an object here.
+  void* Reallocate(void* p, size_t size) noexcept;
+  // Ends the program, naming the call, if p begins no object here.
+  void CheckOwns(const void* p, const char* verb) noexcept {
+    if (UsableSize(p) == 0) DieOf(p, verb);
+  }
+  // 0 if p begins no object here.
+  size_t UsableSize(const void* p) noexcept;
+  bool ResizeInPlace(void* p, size_t size) noexcept;
+
+  // The bytes of all objects in use, rounded up to their classes, may not exceed it; 0 for no cap.
+  void SetCap(size_t bytes) noexcept { cap_.store(bytes, std::memory_order_relaxed); }
+  size_t cap() const noexcept { return cap_.load(std::memory_order_relaxed); }
+  size_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
+  // Of its memory, what is in use or free but still resident, and its own structures.
+  size_t HeldBytes() noexcept;
+  size_t CountObjects() noexcept;
+  // Brings what it uses up to date in the sums of all arenas.
+  void Report() noexcept;
+
+  // Gives free pages back: all, or those that are due.
+  void Purge(bool all) noexcept;
+  void EndWindow() noexcept;
+
+  void Read(jemalloc::ArenaFigures& figures) noexcept;
+  // In the child of a fork, its locks held.
+  void ForgetOthers() noexcept {
+    central_.ForgetHidden();
+    pages_.ForgetBusy();
+  }
+  Occupancy OccupancyAt(const void* p) noexcept;
+
+  unsigned index() const { return index_; }
+  ExtentHooks* hooks = nullptr;
+  int64_t decay[2] = {};  // dirty, muzzy
+  char name[32] = {};
+  std::atomic<Arena*> next{nullptr};  // in the list of all, ArenaTotals::first
+
+  // Calls visit(mutex) for each of its locks, in the order they are taken.
+  template <class Visit>
+  void ForEachMutex(Visit&& visit) noexcept {
+    for (SizeClass c = 1; c < kNumClasses; ++c) visit(stashes_[c].mutex);
+    for (SizeClass c = 1; c < kNumClasses; ++c) visit(central_.mutex(c));
+    visit(pages_.mutex());
+    visit(metadata_.mutex());
+    visit(regions_lock_);
+  }
+
+ private:
+  friend struct Hooked;
+  friend struct Layout;
+  class Serving;
+
+  struct Region {
+    void* p;
+    size_t bytes;
+    bool hooked;  // from the hooks, for objects; else our own structures
+  };
+  static constexpr size_t kMostRegions = 2048;
+
+  void Begin() noexcept;
+  void* MapRegion(size_t bytes, size_t alignment, void* hint) noexcept;
+  void UnmapRegion(void* p, size_t bytes) noexcept;
+  void* AskHooks(size_t bytes, size_t alignment, void* hint) noexcept;
+  void GiveToHooks(void* p, size_t bytes) noexcept;
+  void Forget(const Region& region) noexcept;
+  void ReleaseExcess() noexcept;
+  bool Charge(size_t bytes) noexcept;
+  void Discharge(size_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void* AllocateLarge(size_t size, size_t alignment, bool zero) noexcept;
+  void* TakeSmall(SizeClass c) noexcept;
+  size_t Refill(SizeClass c, void** to, size_t n) noexcept;
+  void Drain(SizeClass c, size_t n) noexcept;
+  void FlushStashes() noexcept;
+  void FreeUnstashed(SizeClass c, void* p) noexcept;
+  [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
+
+  unsigned index_ = 0;
+  uint64_t started_ = 0;
+  std::atomic<size_t> live_{0};
+  std::atomic<size_t> cap_{0};
+  std::atomic<size_t> reported_used_{0}, reported_dirty_{0};
+  Mutex<Linux> regions_lock_;
+  size_t regions_count_ = 0;
+  Metadata<Hooked> metadata_;
+  PageHeap<Hooked> pages_;
+  Central<Hooked> central_;
+  Stash stashes_[kNumClasses];
+  Region regions_[kMostRegions] = {};
+
+ public:
+  jemalloc::ArenaFigures figures;  // as of the last epoch
+
+ private:
+  PageMap map_;
+};
+
+// Indices are below it; not every one of them is in use.
+unsigned ArenaCount() noexcept;
+
+// The arena that p lies in, if one was created that it does; nullptr for the heap all share, or
+// foreign memory.
+Arena* OwnerOf(const void* p) noexcept;
+// nullptr if there is none of that index, or it is 0.
+Arena* ArenaAt(size_t index) noexcept;
+
+// Calls visit(arena) for each that was created and not destroyed.
+template <class Visit>
+void ForEachArena(Visit&& visit) noexcept {
+  for (size_t i = 1; i < ArenaCount(); ++i) {
+    if (Arena* const arena = ArenaAt(i); arena != nullptr) visit(*arena);
+  }
+}
+
+// Around a fork, with no lock held.
+void LockArenas() noexcept;
+void UnlockArenas(bool child) noexcept;
+void EndArenaWindows() noexcept;
+// Gives the free pages of all back; returns how many bytes of free spans that was.
+size_t PurgeArenas() noexcept;
+
+}  // namespace granary

@@ -1,0 +1,33 @@
+// A few free objects of one class of an arena, so that most calls need no look at a slab.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/linux.h"
+#include "os/mutex.h"
+#include "sizes/size_classes.h"
+
+namespace granary {
+
+struct Stash {
+  static constexpr size_t kMost = 32;
+
+  Mutex<Linux> mutex;  // of all that follows
+  uint32_t count = 0;
+  uint64_t made = 0;  // objects handed out so far
+  void* objects[kMost] = {};
+};
+
+// How many objects of each class are stashed: 16 KiB of them at most, none above 4 KiB.
+inline constexpr auto kStashed = [] {
+  std::array<uint8_t, kNumClasses> most{};
+  for (SizeClass c = 1; c < kNumClasses && kClassSize[c] <= 4 * kKiB; ++c) {
+    const size_t fit = 16 * kKiB / kClassSize[c];
+    most[c] = static_cast<uint8_t>(fit < Stash::kMost ? fit : Stash::kMost);
+  }
+  return most;
+}();
+
+}  // namespace granary

@@ -1,0 +1,18 @@
+// What the *allocx functions do.
+#pragma once
+
+#include <cstddef>
+
+#include "compat/jemalloc/flags.h"
+
+namespace granary::jemalloc {
+
+void* Allocate(size_t size, Flags flags) noexcept;
+void* Reallocate(void* p, size_t size, Flags flags) noexcept;
+// Tries size + extra, then at least size; returns the bytes that p has now.
+size_t ResizeInPlace(void* p, size_t size, size_t extra, Flags flags) noexcept;
+void Free(void* p, Flags flags) noexcept;
+void FreeSized(void* p, size_t size, Flags flags) noexcept;
+size_t GoodSize(size_t size, Flags flags) noexcept;
+
+}  // namespace granary::jemalloc

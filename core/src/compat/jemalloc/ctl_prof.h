@@ -1,0 +1,15 @@
+// The names of mallctl that begin with prof., and thread.prof.
+#pragma once
+
+#include <cstdint>
+
+#include "compat/jemalloc/ctl_table.h"
+
+namespace granary::jemalloc {
+
+// As mallctl returns: 0, or why not. A read of prof.dump and prof.reset is the call without a
+// value.
+int ReadProf(Handler handler, uint32_t argument, uint64_t* out) noexcept;
+int WriteProf(Handler handler, uint32_t argument, uint64_t value) noexcept;
+
+}  // namespace granary::jemalloc

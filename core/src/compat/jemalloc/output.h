@@ -1,0 +1,55 @@
+// Text in pieces to a callback, and JSON through it. Nothing here allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compat/jemalloc/print.h"
+
+namespace granary::jemalloc {
+
+class Output {
+ public:
+  Output(PrintTo to, void* argument) : to_(to), argument_(argument) {}
+  ~Output() { Flush(); }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  Output& Text(const char* text) noexcept;
+  Output& Number(uint64_t n) noexcept;
+  Output& Signed(int64_t n) noexcept;
+  // Right-aligned in `width`.
+  Output& Column(uint64_t n, size_t width) noexcept;
+  void Flush() noexcept;
+
+ private:
+  void Put(char c) noexcept;
+
+  PrintTo to_;
+  void* argument_;
+  size_t size_ = 0;
+  char buffer_[4096];
+};
+
+// Objects and lists; a name of nullptr for what is an element of a list.
+class Json {
+ public:
+  explicit Json(Output& out) : out_(out) {}
+
+  void Open(const char* name) { Begin(name), out_.Text("{"), first_ = true; }
+  void Close() { out_.Text("}"), first_ = false; }
+  void OpenList(const char* name) { Begin(name), out_.Text("["), first_ = true; }
+  void CloseList() { out_.Text("]"), first_ = false; }
+  void Number(const char* name, uint64_t n) { Begin(name), out_.Number(n); }
+  void Signed(const char* name, int64_t n) { Begin(name), out_.Signed(n); }
+  void Truth(const char* name, bool truth) { Begin(name), out_.Text(truth ? "true" : "false"); }
+  void Text(const char* name, const char* text) noexcept;
+
+ private:
+  void Begin(const char* name) noexcept;
+
+  Output& out_;
+  bool first_ = true;
+};
+
+}  // namespace granary::jemalloc

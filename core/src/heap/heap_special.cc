@@ -1,0 +1,102 @@
+// The calls of threads that are out of the ordinary (thread_settings.h), and those that pass the
+// caches.
+
+#include <errno.h>
+
+#include "arena/arena.h"
+#include "front/thread_settings.h"
+#include "heap/fast.h"
+#include "heap/heap.h"
+
+namespace granary {
+
+void* Heap::AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
+  const Ordinary ordinary;
+  void* p;
+  if (Arena* const arena = ArenaAt(thread_settings.arena)) {
+    p = arena->Allocate(size, alignment, zero);
+    if (p == nullptr) return Refused(size);
+  } else if (thread_settings.uncached) {
+    p = AllocateUncached(size, alignment);
+    if (p != nullptr && zero) __builtin_memset(p, 0, size);
+  } else if (zero) {
+    p = AllocateZeroed(size);
+  } else if (alignment > 1) {
+    p = AllocateAligned(size, alignment);
+  } else {
+    p = TryAllocate(size);
+    if (p == nullptr) p = Allocate(size);
+  }
+  if (p != nullptr) thread_settings.Allocated(UsableSize(p, "malloc"));
+  return p;
+}
+
+void Heap::FreeSpecial(void* p) noexcept {
+  const Ordinary ordinary;
+  thread_settings.Freed(UsableSize(p, "free"));
+  if (thread_settings.uncached) return FreeUncached(p);
+  if (!TryFree(p)) Free(p);
+}
+
+void* Heap::ReallocateSpecial(void* p, size_t size) noexcept {
+  const Ordinary ordinary;
+  const size_t before = UsableSize(p, "realloc");
+  void* const q = Reallocate(p, size);
+  if (q == nullptr) return nullptr;
+  thread_settings.Freed(before);
+  thread_settings.Allocated(UsableSize(q, "realloc"));
+  return q;
+}
+
+void* Heap::AllocateUncached(size_t size, size_t alignment) noexcept {
+  EnsureInit();
+  const SizeClass c = alignment <= kGranule ? AlignedClassOf(size, alignment) : kNoClass;
+  if (c == kNoClass)
+    return AllocateAligned(size, alignment < kTrackerBytes ? kTrackerBytes : alignment);
+  upkeep_.PollInMalloc();
+  void* p = nullptr;
+  if (depot_.Take(c, &p, 1) == 0) return Refused(kClassSize[c]);
+  front_.CountUncached(c);
+  if (front_.sampling().Chosen(kClassSize[c])) [[unlikely]]
+    Sample(p, c, kClassSize[c], size);
+  peaks_.Note(pages_.used_bytes());
+  if (HasThreadSettings()) thread_settings.Allocated(kClassSize[c]);
+  return Filled(p, kClassSize[c]);
+}
+
+void Heap::FreeUncached(void* p) noexcept {
+  if (p == nullptr) return;
+  EnsureInit();
+  const SizeClass c = ObjectClassAt(page_map, p);
+  if (c == kNoClass) return Free(p);
+  if (HasThreadSettings()) thread_settings.Freed(kClassSize[c]);
+  if (page_map.ClassAt(p) == kSampledClass && !Unsample(p)) return;
+  upkeep_.Poll();
+  central_.Return(c, &p, 1);
+}
+
+// A block stays in its arena.
+void* Heap::MoveInArena(Arena& arena, void* p, size_t size) noexcept {
+  void* const q = arena.Reallocate(p, size);
+  return q != nullptr ? q : Refused(size);
+}
+
+size_t Heap::ResizeInPlace(void* p, size_t size) noexcept {
+  EnsureInit();
+  const size_t before = UsableSize(p, "xallocx");
+  if (ObjectClassAt(page_map, p) != kNoClass || ClassOf(size) != kNoClass) return before;
+  const size_t good = GoodSize(size, 1);
+  if (good == 0 || good == before) return before;
+  Arena* const arena = OwnerOf(p);
+  if (!(arena != nullptr ? arena->ResizeInPlace(p, good) : pages_.ResizeLarge(p, good))) {
+    return before;
+  }
+  const size_t after = UsableSize(p, "xallocx");
+  if (HasThreadSettings()) {
+    thread_settings.Freed(before);
+    thread_settings.Allocated(after);
+  }
+  return after;
+}
+
+}  // namespace granary

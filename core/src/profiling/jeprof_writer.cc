@@ -1,0 +1,171 @@
+#include "profiling/jeprof_writer.h"
+
+#include "base/writer.h"
+#include "heap/heap.h"
+
+namespace granary {
+namespace {
+
+// A file that is written piece by piece.
+class Output {
+ public:
+  explicit Output(const char* path) : file_(Linux::CreateFile(path)) {}
+  ~Output() { Linux::CloseFile(file_); }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  Output& Text(const char* text) { return Put(text, __builtin_strlen(text)); }
+  Output& Number(uint64_t n) {
+    char digits[24];
+    Writer w(digits, sizeof digits);
+    w.Number(n);
+    return Put(w.data(), w.size());
+  }
+  Output& Hex(uintptr_t n) {
+    char digits[24];
+    Writer w(digits, sizeof digits);
+    w.Hex(n);
+    return Put(w.data(), w.size());
+  }
+  Output& Put(const char* text, size_t n) {
+    if (n > sizeof buffer_ - used_) Flush();
+    if (n > sizeof buffer_) return Write(text, n);
+    __builtin_memcpy(buffer_ + used_, text, n);
+    used_ += n;
+    return *this;
+  }
+  // What the file /proc/self/maps says.
+  Output& Maps() {
+    const int maps = Linux::OpenFile("/proc/self/maps");
+    if (maps < 0) return *this;
+    for (;;) {
+      Flush();
+      const long n = Linux::ReadFile(maps, buffer_, sizeof buffer_);
+      if (n <= 0) break;
+      used_ = static_cast<size_t>(n);
+    }
+    Linux::CloseFile(maps);
+    return *this;
+  }
+
+  bool Done() {
+    Flush();
+    return fine_ && file_ >= 0;
+  }
+
+ private:
+  void Flush() {
+    Write(buffer_, used_);
+    used_ = 0;
+  }
+  Output& Write(const char* text, size_t n) {
+    if (n > 0 && (file_ < 0 || !Linux::WriteFile(file_, text, n))) fine_ = false;
+    return *this;
+  }
+
+  int file_;
+  bool fine_ = true;
+  size_t used_ = 0;
+  char buffer_[1024];
+};
+
+// The readers of this format correct each stack by the size of its objects in the mean: numbers of
+// samples, times this, are numbers of objects. So what is written is the estimate divided by it.
+struct Row {
+  uint64_t objects = 0, bytes = 0;
+};
+
+Row Unscaled(const profile::Amount& a, uint64_t rate) {
+  if (a.objects == 0) return {};
+  const double objects = static_cast<double>(a.objects) / profile::kObjectScale;
+  const auto bytes = static_cast<double>(a.bytes);
+  const double samples = objects * profile::ChanceOf(bytes / objects, rate);
+  // Whole samples; the bytes keep their ratio to them, by which the readers know the correction.
+  const auto whole = samples < 1 ? 1.0 : static_cast<double>(static_cast<uint64_t>(samples + 0.5));
+  return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole * bytes / objects + 0.5)};
+}
+
+profile::Amount Less(const profile::Amount& a, const profile::Amount& b) {
+  return {a.samples - b.samples, a.objects - b.objects, a.bytes - b.bytes,
+          a.requested - b.requested};
+}
+
+// A copy, so that nothing is written with the lock.
+struct Copy {
+  profile::Stack stack;
+  uintptr_t frames[profile::kMostDepth];
+
+  bool Take(size_t index) {
+    const Locked hold(heap.profile().mutex());
+    const profile::Head* const head = heap.profile().head();
+    if (head == nullptr || index >= head->stacks) return false;
+    stack = heap.profile().stacks()[index];
+    __builtin_memcpy(frames, heap.profile().frames() + stack.first_frame,
+                     stack.depth * sizeof *frames);
+    return true;
+  }
+};
+
+void WriteRow(Output& out, const Row& live, const Row& all) {
+  out.Number(live.objects).Text(": ").Number(live.bytes);
+  out.Text(" [").Number(all.objects).Text(": ").Number(all.bytes).Text("]");
+}
+
+void WriteFrames(Output& out, const Copy& copy) {
+  out.Text("@");
+  for (size_t k = 0; k < copy.stack.depth; ++k) out.Text(" ").Hex(copy.frames[k]);
+}
+
+uint64_t RateOf() {
+  const Locked hold(heap.profile().mutex());
+  const profile::Head* const head = heap.profile().head();
+  return head == nullptr ? 0 : head->rate;
+}
+
+void WriteTotals(Output& out, JeprofForm form, uint64_t rate, Copy& copy) {
+  Row live, all;
+  for (size_t i = 0; copy.Take(i); ++i) {
+    const Row l = Unscaled(Less(copy.stack.allocated, copy.stack.freed), rate);
+    const Row a = Unscaled(copy.stack.allocated, rate);
+    live = {live.objects + l.objects, live.bytes + l.bytes};
+    all = {all.objects + a.objects, all.bytes + a.bytes};
+  }
+  if (form == JeprofForm::kJemalloc) {
+    out.Text("heap_v2/").Number(rate).Text("\n  t*: ");
+    WriteRow(out, live, all);
+  } else {
+    out.Text("heap profile: ");
+    WriteRow(out, live, all);
+    out.Text(" @ heap_v2/").Number(rate);
+  }
+  out.Text("\n");
+}
+
+void WriteStack(Output& out, JeprofForm form, uint64_t rate, const Copy& copy) {
+  if (form == JeprofForm::kJemalloc) {
+    WriteFrames(out, copy);
+    out.Text("\n  t*: ");
+  }
+  WriteRow(out, Unscaled(Less(copy.stack.allocated, copy.stack.freed), rate),
+           Unscaled(copy.stack.allocated, rate));
+  if (form == JeprofForm::kGperftools) {
+    out.Text(" ");
+    WriteFrames(out, copy);
+  }
+  out.Text("\n");
+}
+
+}  // namespace
+
+bool WriteJeprof(const char* path, JeprofForm form) noexcept {
+  const uint64_t rate = RateOf();
+  if (rate == 0) return false;
+  Output out(path);
+  Copy copy;
+  WriteTotals(out, form, rate, copy);
+  for (size_t i = 0; copy.Take(i); ++i) WriteStack(out, form, rate, copy);
+  out.Text("\nMAPPED_LIBRARIES:\n").Maps();
+  return out.Done();
+}
+
+}  // namespace granary

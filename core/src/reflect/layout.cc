@@ -1,0 +1,239 @@
+#include "reflect/layout.h"
+
+#include "arena/arena.h"
+#include "config/options.h"
+#include "heap/heap.h"
+#include "stats/snapshot.h"
+
+// Every structure here is laid out as C would do it, but for its access specifiers.
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+
+namespace granary {
+namespace {
+
+struct NamedConstant {
+  const char* name;
+  int64_t value;
+};
+
+struct NamedCell {
+  const char* name;
+  Base base;
+  uint64_t offset;
+  uint32_t stride, count, width, scale;
+};
+
+// Of a member, which may well be a pointer.
+template <class T>
+constexpr uint32_t SizeOf() {
+  return sizeof(T);  // NOLINT(bugprone-sizeof-expression)
+}
+
+template <class T, size_t n>
+constexpr size_t CountOf(const T (&)[n]) {
+  return n;
+}
+
+}  // namespace
+
+// Not defined: a call of these at compile time is the error.
+uint32_t CountersNameACellThatIsNotInCellsDef();
+uint32_t TheTextsNeedMoreRoomInTheDescriptor();
+
+// A friend of every structure whose members it names.
+struct Layout {
+  using Region = Arena::Region;
+  using CacheOf = Cache<Linux>;
+  using Chunk = PageHeap<Linux>::Chunk;
+  using Magazine = Depot<Linux>::Magazine;
+  using MetadataChunk = Metadata<Linux>::Chunk;
+  using Word = Mutex<Linux>;
+
+  static constexpr NamedConstant kConstants[] = {
+#define CONSTANT(name, value) {name, static_cast<int64_t>(value)},
+#define OFFSET(name, type, member) {name, static_cast<int64_t>(offsetof(type, member))},
+#include "reflect/constants.def"
+#undef CONSTANT
+#undef OFFSET
+  };
+
+  static constexpr NamedCell kCells[] = {
+#define CELL(name, base, type, member, scale)                                 \
+  {name, Base::base, offsetof(type, member),                                  \
+   0,    1,          SizeOf<decltype(static_cast<type*>(nullptr)->member)>(), \
+   scale},
+#define CELLS(name, base, type, array, member, scale)                \
+  {name,                                                             \
+   Base::base,                                                       \
+   offsetof(type, array[0] member),                                  \
+   SizeOf<decltype(static_cast<type*>(nullptr)->array[0])>(),        \
+   SizeOf<decltype(static_cast<type*>(nullptr)->array)>() /          \
+       SizeOf<decltype(static_cast<type*>(nullptr)->array[0])>(),    \
+   SizeOf<decltype(static_cast<type*>(nullptr)->array[0] member)>(), \
+   scale},
+#define LOCK(name, member)                           \
+  CELL(name ".held", kHeap, Heap, member.word_, 0)   \
+  CELL(name ".turns", kHeap, Heap, member.turns_, 0) \
+  CELL(name ".contentions", kHeap, Heap, member.contentions_, 1)
+#define LOCKS(name, array, member)                           \
+  CELLS(name ".held", kHeap, Heap, array, member.word_, 0)   \
+  CELLS(name ".turns", kHeap, Heap, array, member.turns_, 0) \
+  CELLS(name ".contentions", kHeap, Heap, array, member.contentions_, 1)
+#include "reflect/cells.def"
+#undef CELL
+#undef CELLS
+#undef LOCK
+#undef LOCKS
+  };
+
+  struct NamedOption {
+    const char *name, *type, *meaning;
+    bool at_run_time;
+    size_t offset, width;
+    int64_t default_value, lowest, highest;
+  };
+  static constexpr NamedOption kOptionRows[] = {
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+  {#name,                                                                        \
+   #type,                                                                        \
+   meaning,                                                                      \
+   at_run_time,                                                                  \
+   offsetof(Options, name),                                                      \
+   sizeof(Options::name),                                                        \
+   static_cast<int64_t>(default_value),                                          \
+   lowest,                                                                       \
+   highest},
+#include "config/options.def"
+#undef OPTION
+  };
+
+  template <size_t kText>
+  using Descriptor = DescriptorOf<CountOf(kConstants), CountOf(kCells), CountOf(kCounters),
+                                  CountOf(kOptionRows), kNumClasses, kText>;
+
+  static consteval uint32_t CellNamed(const char* name) {
+    if (name[0] == 0) return kNoCell;
+    for (size_t i = 0; i < CountOf(kCells); ++i) {
+      if (SameText(kCells[i].name, name)) return static_cast<uint32_t>(i);
+    }
+    return CountersNameACellThatIsNotInCellsDef();
+  }
+
+  static consteval ClassRow RowOf(SizeClass c) {
+    ClassRow row{};
+    row.size = kClassSize[c];
+    row.previous_size = c > 0 ? kClassSize[c - 1] : 0;
+    row.short_floor = kCacheLayout.short_floor[c];
+    row.long_floor = kCacheLayout.long_floor[c];
+    if (HasReady(c)) {
+      row.ready_list = static_cast<uint32_t>(ReadyList(c));
+      row.ready_floor = kCacheLayout.ready_floor[c];
+      row.ready_capacity = kReadySlots;
+    }
+    if (c == kNoClass) return row;
+    row.short_capacity = ShortCapacity(c);
+    row.long_capacity = LongCapacity(c);
+    if (!IsSmall(c)) return row;
+    row.slab_bytes = kSlabShape[c].bytes;
+    row.slab_objects = kSlabShape[c].objects;
+    return row;
+  }
+
+  template <class Rows>
+  static consteval TableAt TableOf(size_t offset, const Rows& rows) {
+    return {static_cast<uint32_t>(offset), static_cast<uint32_t>(rows.size()),
+            static_cast<uint32_t>(sizeof(rows[0])), 0};
+  }
+
+  template <size_t kText>
+  static consteval void FillRows(Descriptor<kText>& d, TextPool& pool) {
+    for (size_t i = 0; i < d.constants.size(); ++i) {
+      d.constants[i] = {pool.Put(kConstants[i].name), 0, kConstants[i].value};
+    }
+    for (size_t i = 0; i < d.cells.size(); ++i) {
+      const NamedCell& c = kCells[i];
+      d.cells[i] = {
+          pool.Put(c.name), static_cast<uint32_t>(c.base), c.offset, c.stride, c.count, c.width,
+          c.scale};
+    }
+    for (size_t i = 0; i < d.metrics.size(); ++i) {
+      const CounterInfo& m = kCounters[i];
+      d.metrics[i] = {pool.Put(m.name),  pool.Put(m.kind),    pool.Put(m.unit),
+                      pool.Put(m.layer), pool.Put(m.meaning), CellNamed(m.cell)};
+    }
+    for (size_t i = 0; i < d.options.size(); ++i) {
+      const NamedOption& o = kOptionRows[i];
+      d.options[i] = {pool.Put(o.name),
+                      pool.Put(o.type),
+                      pool.Put(o.meaning),
+                      o.at_run_time,
+                      o.offset,
+                      static_cast<uint32_t>(o.width),
+                      0,
+                      o.default_value,
+                      o.lowest,
+                      o.highest};
+    }
+    for (SizeClass c = 0; c < kNumClasses; ++c) d.classes[c] = RowOf(c);
+  }
+
+  // Returns how much room the texts need.
+  template <size_t kText>
+  static consteval size_t Fill(Descriptor<kText>& d) {
+    using Self = Descriptor<kText>;
+    TextPool pool(d.text, sizeof d.text, offsetof(Self, text));
+    d.head = {{'g', 'r', 'a', 'n', 'a', 'r', 'y', 0},
+              kDescriptorVersion,
+              sizeof(Self),
+              pool.Put(GRANARY_VERSION),
+              5,
+              TableOf(offsetof(Self, constants), d.constants),
+              TableOf(offsetof(Self, cells), d.cells),
+              TableOf(offsetof(Self, metrics), d.metrics),
+              TableOf(offsetof(Self, options), d.options),
+              TableOf(offsetof(Self, classes), d.classes)};
+    FillRows(d, pool);
+    if (pool.Full()) TheTextsNeedMoreRoomInTheDescriptor();
+    return pool.used();
+  }
+
+  static consteval size_t TextBytes() {
+    Descriptor<64 * kKiB> draft;
+    return Fill(draft);
+  }
+
+  template <size_t kText>
+  static consteval Descriptor<kText> Make() {
+    Descriptor<kText> d;
+    Fill(d);
+    return d;
+  }
+};
+
+constexpr size_t kTextBytes = Layout::TextBytes();
+
+// Writable, so that core files hold it once it was written (RetainDescriptor). A section of its
+// own, which the shared library puts at an address of its own: nothing in the process reads it
+// unless asked for figures, and next to other data it would be mapped together with that.
+extern "C" {
+__attribute__((used, visibility("hidden"), section(".granary_descriptor"),
+               aligned(64))) constinit Layout::Descriptor<kTextBytes>
+    granary_descriptor = Layout::Make<kTextBytes>();
+}
+
+DescriptorPlace DescriptorBytes() noexcept {
+  return {&granary_descriptor, sizeof granary_descriptor};
+}
+
+void RetainDescriptor() noexcept {
+  // What was never written is not in a core file; what lies beside a written page is. To read it
+  // first would map all of it.
+  volatile char* const first = granary_descriptor.head.magic;
+  *first = 'g';
+}
+
+const MetricRow& MetricAt(size_t index) noexcept { return granary_descriptor.metrics[index]; }
+size_t MetricCount() noexcept { return granary_descriptor.metrics.size(); }
+const char* TextOf(TextAt at) noexcept { return granary_descriptor.At(at); }
+
+}  // namespace granary

@@ -1,0 +1,36 @@
+// The descriptor of this build (stats/descriptor.h), for those in the process who print the
+// figures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "heap/heap.h"
+#include "stats/descriptor.h"
+
+namespace granary {
+
+// The row of the metric that stands `index`-th in counters.def, and so in a Snapshot.
+const MetricRow& MetricAt(size_t index) noexcept;
+size_t MetricCount() noexcept;
+struct DescriptorPlace {
+  const void* p;
+  size_t bytes;
+};
+DescriptorPlace DescriptorBytes() noexcept;
+// Makes the descriptor part of core files from here on, at the price of one page.
+void RetainDescriptor() noexcept;
+// Calls visit(p, bytes) for the memory besides the caches that the figures come from.
+template <class Visit>
+void ForEachPublished(Visit&& visit) noexcept {
+  visit(DescriptorBytes().p, DescriptorBytes().bytes);
+  visit(&heap, sizeof heap);
+  visit(&options, sizeof options);
+  visit(&threads, sizeof threads);
+  visit(&system_calls, sizeof system_calls);
+  visit(&page_map.leaves, sizeof page_map.leaves);
+}
+// A text of the descriptor.
+const char* TextOf(TextAt at) noexcept;
+
+}  // namespace granary

@@ -1,0 +1,188 @@
+#include "upkeep/upkeep.h"
+
+#include "arena/arena.h"
+#include "heap/heap.h"
+#include "reflect/layout.h"
+#include "unwind/unwind.h"
+
+namespace granary {
+namespace {
+
+constexpr uint64_t kChildMillis = 2000;     // a forked child has no helper before
+constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a helper, at any size
+constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
+constexpr size_t kTurnBytes = 8 * kMiB;     // given back before a thread that waits gets its turn,
+constexpr size_t kTurnSlabs = 64;           // or slabs that were inspected
+constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
+constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth looking at
+constexpr size_t kPayFrom = 256 * kKiB;     // of growth, before a slow path pays for it
+constexpr uint32_t kSteps = kNumSmall + 1;
+constexpr uint32_t kSettlingWindows = 6;  // after a heap has shrunk to half
+
+}  // namespace
+
+uint64_t Upkeep::WindowMillis() noexcept {
+  const int64_t decay = options.DecayMillis();
+  return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
+}
+
+size_t Upkeep::DirtyBound() noexcept {
+  const size_t quarter = heap.pages().used_bytes() / 4;
+  return quarter > kLeastDirty ? quarter : kLeastDirty;
+}
+
+void Upkeep::PollWithoutHelper() noexcept {
+  PageHeap<Linux>& pages = heap.pages();
+  if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
+    pages.Release(kStepBytes);
+    running_.Unlock();
+  }
+  if (UnpaidGrowth() >= kPayFrom && options.dirty_decay_ms >= 0 && running_.TryLock()) {
+    PayForGrowth(kPayStep);
+    running_.Unlock();
+  }
+  const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
+  const auto cpu = static_cast<unsigned>(CurrentIndex());
+  std::atomic<uint32_t>& count = polls_[cpu % kPollStripes].count;
+  const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
+  if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
+  if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
+  if (options.stats_file) publisher_.Poll(Linux::NowMillis());
+  const uint64_t now = Linux::NowMillis();
+  if (started_ == 0) started_ = now;
+  if (Held() >= kLimitedFrom) LookIfDue(now);
+  if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
+  if (now >= next_.load(std::memory_order_relaxed)) {
+    next_.store(now + WindowMillis(), std::memory_order_relaxed);
+    BeginWindow();
+    heap.front().ReclaimIdle();
+    heap.depot().EndWindow();
+    pages.EndWindow();
+    if (!options.retain) pages.UnmapFree();
+    step_.store(0, std::memory_order_relaxed);
+  } else if (busy && !Step()) {
+    step_.fetch_add(1, std::memory_order_relaxed);
+  }
+  running_.Unlock();
+}
+
+void Upkeep::BeginWindow() noexcept {
+  heap.peaks().EndWindow(heap.pages().used_bytes());
+  paid_.store(Level(), std::memory_order_relaxed);
+  // The first one begins with the process, and many do not live to see the second.
+  if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) RetainDescriptor();
+}
+
+Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
+  return limits_.pressed() ? Central<Linux>::Patience::kNone : Central<Linux>::Patience::kTwoLooks;
+}
+
+// One bounded piece of the window's work; false when that part is done.
+bool Upkeep::Step() noexcept {
+  const uint32_t step = step_.load(std::memory_order_relaxed);
+  const bool pressed = limits_.pressed();
+  if (step == 0) {
+    PageHeap<Linux>& pages = heap.pages();
+    return (pressed ? pages.Release(kStepBytes) : pages.PayDebt(kStepBytes)) > 0;
+  }
+  constexpr size_t kSlabs = 16;
+  const auto c = static_cast<SizeClass>(step);
+  // Only what waits now: slabs inspected once wait again for the next window.
+  const size_t waiting = heap.central().SlabsToInspect(c);
+  heap.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, PatienceNow());
+  return false;
+}
+
+void Upkeep::ReleaseSlabs(Central<Linux>::Patience patience) noexcept {
+  Central<Linux>& central = heap.central();
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    // Only those that wait now: a slab that was inspected once waits again for the next window.
+    for (size_t waiting = central.SlabsToInspect(c); waiting > 0;) {
+      const size_t slabs = waiting < kTurnSlabs ? waiting : kTurnSlabs;
+      central.ReleasePages(c, slabs, patience);
+      waiting -= slabs;
+      running_.Yield();
+    }
+  }
+}
+
+void Upkeep::ReleaseSpans(size_t bytes) noexcept {
+  for (size_t done = 0; done < bytes;) {
+    const size_t left = bytes - done;
+    const size_t step = heap.pages().Release(left < kTurnBytes ? left : kTurnBytes);
+    if (step == 0) return;
+    done += step;
+    running_.Yield();
+  }
+}
+
+void Upkeep::PayDebt() noexcept {
+  while (heap.pages().PayDebt(kTurnBytes) > 0) running_.Yield();
+}
+
+void Upkeep::RunWindow() noexcept {
+  Locked hold(running_);
+  BeginWindow();
+  LookAtLimits();
+  if (heap.profile().Collects()) unwind::Refresh();
+  heap.front().ReclaimIdle();
+  running_.Yield();
+  heap.depot().EndWindow();
+  running_.Yield();
+  ReleaseSlabs(PatienceNow());
+  heap.pages().EndWindow();
+  if (limits_.pressed()) {
+    heap.pages().CountFilled();
+    ReleaseSpans(~size_t{0});
+  }
+  PayDebt();
+  if (!options.retain) heap.pages().UnmapFree();
+  ReleaseStructures();
+  EndArenaWindows();
+}
+
+// What describes free memory: in a heap that has shrunk to half, the map of it; of other structures
+// what was freed, all of it then, else where it is much.
+void Upkeep::ReleaseStructures() noexcept {
+  const size_t used = heap.pages().used_bytes();
+  if (used > map_for_) map_for_ = used;
+  const bool shrunk = map_for_ >= kLeastMap && used < map_for_ / 2;
+  if (shrunk) {
+    heap.pages().ReleaseMap();
+    map_for_ = used;
+    settling_ = kSettlingWindows;
+  }
+  // The last to go lie between the others: while a heap settles, each may make a page free.
+  heap.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
+  if (settling_ > 0) --settling_;
+}
+
+void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {
+  if (HelperRuns() || options.dirty_decay_ms < 0) return;
+  const size_t dirty = heap.pages().dirty_bytes();
+  if (dirty <= bound || !running_.TryLock()) return;
+  const size_t excess = dirty - bound;
+  heap.pages().Release(excess < most ? excess : most);
+  running_.Unlock();
+}
+
+void Upkeep::AfterLargeFree(size_t bytes) noexcept {
+  Poll();
+  ReleaseDownTo(DirtyBound(), 2 * bytes);
+}
+
+void Upkeep::AfterFreshLarge(size_t bytes) noexcept { ReleaseDownTo(kLeastDirty / 4, bytes); }
+
+void Upkeep::AfterFork(bool child) noexcept {
+  if (!child) return running_.Unlock();
+  running_.Reset();
+  helper_.store(Helper::kNone);
+  wanted_.store(false);
+  not_before_ = Linux::NowMillis() + kChildMillis;
+  asleep_.store(0);
+  control_.Forget();
+  thresholds_.ResetLock();
+  publisher_.Forget();
+}
+
+}  // namespace granary

@@ -1,0 +1,157 @@
+// When the layers give idle memory down and back: at the end of each window of half a decay time,
+// by a helper thread in large processes, else in small steps on slow paths.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "central/central.h"
+#include "limits/limits.h"
+#include "os/linux.h"
+#include "os/yielding_mutex.h"
+#include "reflect/control.h"
+#include "reflect/publish.h"
+#include "sizes/size_classes.h"
+#include "upkeep/thresholds.h"
+
+namespace granary {
+
+class Upkeep {
+ public:
+  // On every slow path, with no lock held.
+  void Poll() noexcept {
+    if (control_.Pending()) [[unlikely]]
+      ServeControl();
+    if (limits_.ceiling() != Limits::kNone) MakeRoom(0);
+    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) {
+      PollWithoutHelper();
+    } else if (asleep_.load(std::memory_order_relaxed) != 0) {
+      PollAsleep();
+    }
+  }
+
+  // The same in a call that allocates: the C library may hold its own locks while it frees, so only
+  // here may a thread be started.
+  void PollInMalloc() noexcept {
+    Poll();
+    CheckThresholds();
+    if (wanted_.load(std::memory_order_relaxed)) StartHelper();
+  }
+
+  // Before `bytes` more are taken: what would then exceed the ceiling of the limits goes back
+  // first, as far as there is something unused.
+  void MakeRoom(size_t bytes) noexcept;
+  // Takes up what the options and the system say of limits now.
+  void ApplyLimits() noexcept {
+    Locked hold(running_);
+    LookAtLimits();
+  }
+
+  // Nobody works on a window meanwhile.
+  class Exclusive {
+   public:
+    explicit Exclusive(Upkeep& upkeep) : upkeep_(upkeep), hold_(upkeep.running_) {}
+    // Between two steps of long work: a thread that waits to fork or exit goes first.
+    void Yield() noexcept { upkeep_.running_.Yield(); }
+
+   private:
+    Upkeep& upkeep_;
+    Locked<YieldingMutex<Linux>> hold_;
+  };
+  // These give memory back in steps. They are called with the lock, and let go of it after each
+  // step: the free pages of slabs of all classes,
+  void ReleaseSlabs(Central<Linux>::Patience patience) noexcept;
+  // up to `bytes` of free spans and blocks,
+  void ReleaseSpans(size_t bytes) noexcept;
+  // and what of these the page heap owes.
+  void PayDebt() noexcept;
+
+  void AfterLargeFree(size_t bytes) noexcept;
+  // A block of fresh memory was handed out: what lies dirty elsewhere did not fit it, and need not
+  // add to the peak.
+  void AfterFreshLarge(size_t bytes) noexcept;
+
+  Publisher& publisher() { return publisher_; }
+  Thresholds& thresholds() { return thresholds_; }
+  bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
+  // When it first looked at the clock, in milliseconds; 0 before that.
+  uint64_t started() const { return started_; }
+  size_t ceiling() const { return limits_.ceiling(); }
+  bool pressed() const { return limits_.pressed(); }
+  size_t squeezed() const { return squeezed_.load(std::memory_order_relaxed); }
+  uint64_t windows() const { return windows_.load(std::memory_order_relaxed); }
+
+  void PrepareFork() noexcept { running_.Lock(); }
+  void AfterFork(bool child) noexcept;
+
+ private:
+  friend struct Layout;
+  static constexpr size_t kFreeGrowth = kMiB;  // what a heap may grow to before it pays for growth
+  static constexpr size_t kPayStep = 64 * kKiB;  // what a slow path pays at most
+  static constexpr uint32_t kPollsPerLook = 64;  // slow paths between two looks at the clock
+  static constexpr uint64_t kLookMillis = 500;   // from one look at the limits to the next
+  static constexpr size_t kPollStripes = 8;
+  enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
+
+  // Half a decay time.
+  static uint64_t WindowMillis() noexcept;
+  static uint64_t TickBefore(uint64_t end) noexcept;
+  void PollWithoutHelper() noexcept;
+  GRANARY_COLD void ServeControl() noexcept;
+  void PollAsleep() noexcept;
+  void StartHelper() noexcept;
+  static void* HelperMain(void* self) noexcept;
+  void HelperLoop() noexcept;
+  void WatchGrowth(uint64_t until) noexcept;
+  void BeginWindow() noexcept;
+  void RunWindow() noexcept;
+  void ReleaseStructures() noexcept;
+  bool Step() noexcept;
+  bool HelperPays() noexcept;
+  void CheckThresholds() noexcept {
+    if (thresholds_.any()) thresholds_.Check(Held());
+  }
+  void ReleaseAbove(size_t bytes) noexcept;
+  static size_t Held() noexcept;
+  static size_t Resident() noexcept;
+  void LookAtLimits() noexcept;
+  void LookIfDue(uint64_t now) noexcept;
+  size_t ReleaseFromSlabs(size_t bytes, size_t looks) noexcept;
+  size_t Level() noexcept;
+  size_t UnpaidGrowth() noexcept;
+  void PayForGrowth(size_t most) noexcept;
+  Central<Linux>::Patience PatienceNow() const noexcept;
+  size_t DirtyBound() noexcept;
+  void ReleaseDownTo(size_t bound, size_t most) noexcept;
+
+  Control control_;
+  Publisher publisher_;
+  YieldingMutex<Linux> running_;  // held by whoever works on a window
+  std::atomic<Helper> helper_{Helper::kNone};
+  std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
+  uint64_t started_ = 0;
+  uint64_t not_before_ = 0;              // the earliest time, in milliseconds, to start a helper
+  std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
+  std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it
+  std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
+  uint64_t fresh_at_ = 0;                // when it had changed, in nanoseconds
+  std::atomic<size_t> paid_{0};          // the level that needs no payment
+  std::atomic<size_t> credit_{0};        // bytes that payments took out of slabs
+  struct alignas(kCacheLine) Polls {
+    std::atomic<uint32_t> count{0};
+  };
+  Polls polls_[kPollStripes];      // by CPU: where they share a line, every slow path waits for it
+  std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
+  std::atomic<uint64_t> windows_{0};
+  std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work
+  std::atomic<uint32_t> limit_polls_{0};
+  std::atomic<uint64_t> look_at_{0};  // when to look at limits_ again, in milliseconds
+  size_t map_for_ = 0;                // bytes used that the map may have rows for
+  uint32_t settling_ = 0;             // windows in which all that is free of structures goes
+  std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
+  Thresholds thresholds_;
+  Limits limits_;  // last: it is large, and most processes touch its start only
+};
+
+}  // namespace granary

@@ -1,0 +1,189 @@
+// The helper thread: when there is one, what it does when it wakes, and who wakes it.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "heap/heap.h"
+#include "unwind/unwind.h"
+#include "upkeep/upkeep.h"
+
+// Absent from a program that is not linked to libpthread (glibc before 2.34).
+#pragma weak pthread_create
+// glibc's: false once the program has made a thread. Absent before 2.32, and from musl.
+extern "C" char __libc_single_threaded __attribute__((weak));
+
+// In the note (reflect/note.h): the same word of the same file in every process.
+extern "C" const uint32_t granary_bell __attribute__((visibility("hidden")));
+
+namespace granary {
+namespace {
+
+constexpr size_t kHelperFrom = 8 * kMiB;    // heaps smaller than this need no thread,
+constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these where the program has but one
+constexpr uint32_t kQuietWindows = 20;      // ticks without work before the helper sleeps
+constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
+constexpr uint64_t kGrowthMillis =
+    12;  // a heap that took no tracker for so long has stopped growing
+constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
+constexpr size_t kPayHelpedFrom = kMiB;  // of growth, before the helper pays for it
+constexpr uint32_t kBellValue = 1;       // of granary_bell, for ever
+
+// How long the helper may look away from a heap that takes a tracker in so many nanoseconds, or has
+// only begun to grow.
+uint64_t PauseOf(uint64_t nanos) {
+  const uint64_t micros = nanos / 1000;
+  if (micros > kGrowthMillis * 1000) return kLeastPauseMicros;
+  return std::clamp(micros / 8, kLeastPauseMicros, kMostPauseMicros);
+}
+
+bool ProgramHasThreads() {
+  return &__libc_single_threaded != nullptr && __libc_single_threaded == 0;
+}
+
+uint64_t DormantMillis() { return options.stats_file ? Publisher::kEveryMillis : kDormantMillis; }
+
+// Where the C library tells of modules under a lock only (unwind.h), this thread asks, which the
+// program never makes wait for itself. musl lets go of the lock in the child of a fork; glibc may
+// not, so there it is asked once.
+void LookAtModules(bool* asked) {
+#if defined(__GLIBC__)
+  constexpr bool kAgain = false;
+#else
+  constexpr bool kAgain = true;
+#endif
+  const bool samples = heap.profile().Collects();
+  if (samples && (kAgain || !*asked)) unwind::Refresh();
+  *asked = samples;
+}
+
+}  // namespace
+
+// When the helper looks again: at the window's end, or sooner where that is far.
+uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
+  const uint64_t soon = Linux::NowMillis() + kLookMillis;
+  return soon < end ? soon : end;
+}
+
+bool Upkeep::HelperPays() noexcept {
+  if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
+    return false;
+  const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
+  // Threads that never allocate count too, but not those that a forked child has left behind.
+  const bool several = threads.seen() >= 2 || (not_before_ == 0 && ProgramHasThreads());
+  const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
+  return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
+}
+
+void Upkeep::StartHelper() noexcept {
+  wanted_.store(false, std::memory_order_relaxed);
+  Helper expected = Helper::kNone;
+  if (!helper_.compare_exchange_strong(expected, Helper::kStarting)) return;
+  bool started = false;
+  if (&pthread_create != nullptr) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 64 * kKiB);
+    pthread_t thread;
+    started = pthread_create(&thread, &attributes, &Upkeep::HelperMain, this) == 0;
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  helper_.store(started ? Helper::kRunning : Helper::kRefused);
+}
+
+void* Upkeep::HelperMain(void* self) noexcept {
+#if defined(__GLIBC__)
+  pthread_setname_np(pthread_self(), "granary");
+#endif
+  static_cast<Upkeep*>(self)->HelperLoop();
+  return nullptr;
+}
+
+void Upkeep::HelperLoop() noexcept {
+  ApplyLimits();
+  bool modules_asked = false;
+  uint32_t quiet = 0;
+  uint64_t end = Linux::NowMillis() + WindowMillis();
+  uint64_t tick = TickBefore(end);
+  for (;;) {
+    if (control_.Pending()) control_.Serve();
+    LookAtModules(&modules_asked);
+    const uint64_t now = Linux::NowMillis();
+    publisher_.Poll(now);
+    LookIfDue(now);
+    CheckThresholds();
+    if (now >= tick) {
+      const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
+      const bool window = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
+      if (window) RunWindow();
+      const size_t after = heap.pages().Stats().released + heap.pages().used_bytes();
+      quiet = after == before ? quiet + 1 : 0;
+      if (window) end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
+      tick = TickBefore(end);
+      continue;
+    }
+    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+      Locked hold(running_);
+      PayForGrowth(~size_t{0});
+    }
+    if (heap.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
+      WatchGrowth(now + WindowMillis());
+      continue;
+    }
+    const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
+    dormant_.store(dormant, std::memory_order_relaxed);
+    asleep_.store(1);
+    const bool rung =
+        Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, control_.asked(),
+                             dormant ? DormantMillis() : tick - now);
+    asleep_.store(0);
+    if (dormant && !rung) {  // the decay time may be another by now
+      quiet = 0;
+      end = Linux::NowMillis() + WindowMillis();
+      tick = TickBefore(end);
+    }
+  }
+}
+
+void Upkeep::ServeControl() noexcept {
+  if (!HelperRuns()) return control_.Serve();
+  if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
+}
+
+// Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
+void Upkeep::WatchGrowth(uint64_t until) noexcept {
+  PageHeap<Linux>& pages = heap.pages();
+  uint64_t pause = kLeastPauseMicros;
+  uint64_t last = Linux::NowMillis();
+  for (uint64_t now = last; now < last + kGrowthMillis && now < until; now = Linux::NowMillis()) {
+    const uint32_t fresh = pages.fresh_trackers();
+    const uint32_t count = fresh - fresh_seen_.exchange(fresh, std::memory_order_relaxed);
+    if (count > 0) {
+      const uint64_t before = std::exchange(fresh_at_, Linux::NowNanos());
+      pause = pages.HugeIsSlow() ? kMostPauseMicros : PauseOf((fresh_at_ - before) / count);
+      last = now;
+    }
+    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+      Locked hold(running_);
+      PayForGrowth(kMiB);
+    }
+    if (!pages.PrepareAhead()) Linux::SleepMicros(pause);
+  }
+}
+
+void Upkeep::PollAsleep() noexcept {
+  if (options.dirty_decay_ms < 0) return;
+  if (!dormant_.load(std::memory_order_relaxed) && UnpaidGrowth() < kPayHelpedFrom &&
+      heap.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
+}
+
+}  // namespace granary
