@@ -75,7 +75,7 @@ func commands() []cli.Command {
 	rows = append(rows,
 		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
 	)
-	for _, row := range slices.Concat([]cli.Command{suite.Command, readme.Command}, archive.Commands, peers.Commands) {
+	for _, row := range slices.Concat([]cli.Command{suite.Command, readme.Command, readme.Publish}, archive.Commands, peers.Commands) {
 		row.Group = groupBench
 		rows = append(rows, row)
 	}

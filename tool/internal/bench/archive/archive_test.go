@@ -187,8 +187,8 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := -1
-	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Who is best", "[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (nobody else",
-		"### What is to be known", "- example, other, third: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
+	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Best allocators", "[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (nobody else",
+		"### Remarks", "- example, other, third: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
 		at := strings.Index(string(data), wanted)
 		if wanted[0] != '-' && at < last || at < 0 {
 			t.Errorf("%q stands at %d, after %d", wanted, at, last)

@@ -25,8 +25,7 @@ const Summary = "README.md"
 const printed = 12
 
 // Summarise writes the summary of a folder whose subfolders hold results: the rows where Granary loses,
-// then who is best for each goal, where the reports are, and what is to be known. The tables are printed
-// on out, too.
+// then the best allocators for each goal, the reports, and the remarks. The tables are printed on out, too.
 func Summarise(dir string, out io.Writer) error {
 	all, err := readAll(dir)
 	if err != nil || len(all) == 0 {
@@ -36,27 +35,35 @@ func Summarise(dir string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	width, _ := term.Width(out)
+	for _, t := range losing(all) {
+		if more := len(t.Rows) - printed; more > 0 {
+			t.Title, t.Rows = fmt.Sprintf("%s: the worst %d rows of %d", t.Title, printed, len(t.Rows)), t.Rows[:printed]
+		}
+		t.Terminal(out, width)
+	}
+	best(all, "").Terminal(out, width)
+	if err := os.WriteFile(filepath.Join(dir, Summary), Text(all, suite, "", "%s/report.md"), 0o644); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	return nil
+}
+
+// Text is the summary as Markdown. block stands before the tables; link is the file of a scenario.
+func Text(all []*bench.Results, suite Suite, block, link string) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
 	facts(&b, all)
 	for _, sentence := range suite.Said {
 		fmt.Fprintf(&b, "%s\n\n", sentence)
 	}
-	width, _ := term.Width(out)
+	b.WriteString(block)
 	for _, t := range losing(all) {
 		t.Markdown(&b)
-		if more := len(t.Rows) - printed; more > 0 {
-			t.Title, t.Rows = fmt.Sprintf("%s: the worst %d rows of %d", t.Title, printed, len(t.Rows)), t.Rows[:printed]
-		}
-		t.Terminal(out, width)
 	}
-	best(all, true).Markdown(&b)
-	best(all, false).Terminal(out, width)
+	best(all, link).Markdown(&b)
 	remarks(&b, all)
-	if err := os.WriteFile(filepath.Join(dir, Summary), b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write the summary: %w", err)
-	}
-	return nil
+	return b.Bytes()
 }
 
 // remarks are those of every scenario; what several have to say is said once.
@@ -75,7 +82,7 @@ func remarks(b *bytes.Buffer, all []*bench.Results) {
 		}
 	}
 	if len(order) > 0 {
-		b.WriteString("### What is to be known\n\n")
+		b.WriteString("### Remarks\n\n")
 	}
 	for _, line := range order {
 		fmt.Fprintf(b, "- %s: %s\n", strings.Join(who[line], ", "), line)
@@ -91,18 +98,13 @@ func resultFiles(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// ReadAll reads the results of every scenario in a folder: those in folders of their own, or, where there are
-// none, those in files of any name.
+// ReadAll reads the results of every scenario in a folder, in their raw form or in the published one.
 func ReadAll(dir string) ([]*bench.Results, error) {
 	all, err := readAll(dir)
 	if err != nil || len(all) > 0 {
 		return all, err
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, fmt.Errorf("look for results in %s: %w", dir, err)
-	}
-	return readEach(paths)
+	return readPublished(dir)
 }
 
 func readAll(dir string) ([]*bench.Results, error) {
@@ -134,8 +136,8 @@ func facts(b *bytes.Buffer, all []*bench.Results) {
 			others, stolen, ran = others+run.OthersCPU, stolen+run.Stolen, ran+run.Seconds
 		}
 	}
-	fmt.Fprintf(b, "%s: %d scenarios in %v with granary %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s.",
-		all[0].Started.UTC().Format("2 January 2006"), len(all), time.Duration(seconds*float64(time.Second)).Round(time.Second), all[0].Version, m.CPU, m.CPUs, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages)
+	fmt.Fprintf(b, "%s: %s in %v with granary %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s.",
+		all[0].Started.UTC().Format("2 January 2006"), bench.Counted(len(all), "scenario"), time.Duration(seconds*float64(time.Second)).Round(time.Second), all[0].Version, m.CPU, m.CPUs, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages)
 	if ran > 0 {
 		fmt.Fprintf(b, " Other processes took %.1f %% of one CPU meanwhile, the hypervisor %.1f %%.", 100*others/ran, 100*stolen/ran)
 	}
@@ -174,16 +176,16 @@ func losing(all []*bench.Results) []report.Table {
 	return out
 }
 
-// best is the table of who is best for each goal, with links to the reports or without.
-func best(all []*bench.Results, links bool) report.Table {
-	t := report.Table{Title: "Who is best, and who is not shown to be worse", Header: []string{"scenario", "rounds"}}
+// best is the table of the best allocators for each goal; link, if any, is the file of a scenario.
+func best(all []*bench.Results, link string) report.Table {
+	t := report.Table{Title: "Best allocators for each goal (bold: the best; then those not statistically different from it)", Header: []string{"scenario", "rounds"}}
 	for _, g := range advice.Goals {
 		t.Header = append(t.Header, g.Title)
 	}
 	for _, r := range all {
 		row := []string{r.Scenario, strconv.Itoa(r.Rounds)}
-		if links {
-			row[0] = fmt.Sprintf("[%s](%s/report.md)", r.Scenario, r.Scenario)
+		if link != "" {
+			row[0] = fmt.Sprintf("[%s](%s)", r.Scenario, fmt.Sprintf(link, r.Scenario))
 		}
 		for _, g := range advice.Goals {
 			row = append(row, leaders(r, g))

@@ -20,6 +20,7 @@ import (
 
 // A Layout is what the README shows.
 type Layout struct {
+	Plot    string   `toml:"plot"` // the file of the plot, beside the README; none where it is empty
 	Columns []Column `toml:"column"`
 	Goals   []Goal   `toml:"goal"`
 	Rows    []Row    `toml:"row"`
@@ -76,8 +77,11 @@ func ReadLayout(path string) (Layout, error) {
 			return l, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if len(l.Columns) == 0 || len(l.Rows) == 0 || len(l.Goals) == 0 {
-		return l, fmt.Errorf("%s: it needs a [[column]], a [[goal]] and a [[row]]", path)
+	if len(l.Columns) == 0 || len(l.Rows) == 0 {
+		return l, fmt.Errorf("%s: it needs a [[column]] and a [[row]]", path)
+	}
+	if (l.Plot == "") != (len(l.Goals) == 0) {
+		return l, fmt.Errorf("%s: a plot needs a [[goal]], and a [[goal]] needs `plot = \"FILE\"`", path)
 	}
 	return l, nil
 }
@@ -102,11 +106,9 @@ var errNoBlock = errors.New("there is no block between `<!-- measured: begin FOL
 // A Drawing is what a README shall hold.
 type Drawing struct {
 	Text  []byte // the whole README
-	Image []byte // SVG
+	Image []byte // SVG; empty where the layout has no plot
+	plot  string // the file of the image, relative to the README
 }
-
-// image is where the plot lies, seen from the README.
-const image = "docs/images/measured.svg"
 
 // Draw draws the block of the README at path. dir is the folder of the results, seen from the README's;
 // empty is the one that the README names.
@@ -138,13 +140,18 @@ func Draw(path, dir string, layout Layout) (Drawing, error) {
 	if err != nil {
 		return d, err
 	}
-	if d.Image, err = plot(results, layout); err != nil {
-		return d, err
+	if d.plot = layout.Plot; d.plot != "" {
+		if d.Image, err = plot(results, layout); err != nil {
+			return d, err
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!-- measured: begin %s -->\n\n", dir)
 	layout.table(&b, results)
-	facts(&b, dir, suite, results)
+	layout.facts(&b, suite, results)
+	if d.plot != "" {
+		pictured(&b, d.plot, dir, results)
+	}
 	b.WriteString("<!-- measured: end -->")
 	d.Text = slices.Concat(text[:found[0]], []byte(b.String()), text[found[1]:])
 	return d, nil
@@ -153,7 +160,11 @@ func Draw(path, dir string, layout Layout) (Drawing, error) {
 // Differing are the files that are not as drawn; the README comes first.
 func (d Drawing) Differing(path string) []string {
 	var out []string
-	for file, want := range map[string][]byte{path: d.Text, filepath.Join(filepath.Dir(path), image): d.Image} {
+	wanted := map[string][]byte{path: d.Text}
+	if d.plot != "" {
+		wanted[filepath.Join(filepath.Dir(path), d.plot)] = d.Image
+	}
+	for file, want := range wanted {
 		if have, err := os.ReadFile(file); err != nil || string(have) != string(want) {
 			out = append(out, file)
 		}
@@ -164,10 +175,12 @@ func (d Drawing) Differing(path string) []string {
 
 // Write writes the README and its picture.
 func (d Drawing) Write(path string) error {
-	picture := filepath.Join(filepath.Dir(path), image)
-	err := os.MkdirAll(filepath.Dir(picture), 0o755)
-	if err == nil {
-		err = os.WriteFile(picture, d.Image, 0o644)
+	var err error
+	if d.plot != "" {
+		picture := filepath.Join(filepath.Dir(path), d.plot)
+		if err = os.MkdirAll(filepath.Dir(picture), 0o755); err == nil {
+			err = os.WriteFile(picture, d.Image, 0o644)
+		}
 	}
 	if err == nil {
 		err = os.WriteFile(path, d.Text, 0o644)

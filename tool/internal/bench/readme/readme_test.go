@@ -20,15 +20,31 @@ import (
 const root = "../../../.."
 
 func TestTheProjectsREADMEShowsTheResultsThatItNames(t *testing.T) {
-	layout, err := ReadLayout(root + "/bench/suites/readme.toml")
+	shows(t, root+"/README.md", root+"/bench/suites/readme.toml")
+}
+
+func TestEveryPublishedSetShowsItsOwnValues(t *testing.T) {
+	files, err := filepath.Glob(root + "/bench/results/*/README.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no published results: %v", err)
+	}
+	for _, file := range files {
+		shows(t, file, root+"/bench/suites/results.toml")
+	}
+}
+
+// shows fails where a README does not show the results that it names.
+func shows(t *testing.T, file, rows string) {
+	t.Helper()
+	layout, err := ReadLayout(rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawing, err := Draw(root+"/README.md", "", layout)
+	drawing, err := Draw(file, "", layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range drawing.Differing(root + "/README.md") {
+	for _, file := range drawing.Differing(file) {
 		t.Errorf("%s does not show what the results hold; run `granary bench readme`", filepath.Clean(file))
 	}
 }
@@ -62,6 +78,7 @@ func results(rounds int, slow, large float64) *bench.Results {
 }
 
 const layout = `
+plot = "docs/images/measured.svg"
 goal = [{name = "rss", title = "memory"}]
 column = [{title = "glibc", from = ["glibc"]}, {title = "jemalloc", from = ["new-jemalloc", "jemalloc"]}, {title = "mimalloc", from = ["mimalloc"]}, {title = "Granary", from = ["granary"]}]
 [[row]]
@@ -91,9 +108,13 @@ const before = "# Title\n\n<!-- measured: begin -->\nwas here\n<!-- measured: en
 // command runs `granary bench readme` in a folder with a README.
 func command(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
-	fs := pflag.NewFlagSet("bench readme", pflag.ContinueOnError)
-	act := Command.Setup(fs)
-	args = append(args, "--file", filepath.Join(dir, "README.md"))
+	return run(t, Command, append(args, "--file", filepath.Join(dir, "README.md"))...)
+}
+
+func run(t *testing.T, row cli.Command, args ...string) (string, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet(row.Name, pflag.ContinueOnError)
+	act := row.Setup(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -126,11 +147,11 @@ func TestTheBlockIsDrawnFromResultsAndCheckedAgainstThem(t *testing.T) {
 	}
 	for _, wanted := range []string{
 		"# Title\n\n<!-- measured: begin results/today -->\n\n| | glibc | jemalloc | mimalloc | Granary |\n",
-		"| peak RSS of 2 programs to the best of 4 | **1.00** | **1.00** | - | 1.14 |\n",
+		"| peak RSS of 2 programs to the best of 4, ratio | **1.00** | **1.00** | - | 1.14 |\n",
 		"| writes, k/s (higher is better); no difference shown | 50.2 | 50.4 | - | 50.2 |\n",
 		"| filled: RSS, MiB | **100** | **101** | - | 131 |\n",
-		"short sizes, 5 rounds. Allocators: glibc, jemalloc, new-jemalloc 5.3.1, granary.",
-		"(docs/images/measured.svg)", "In 2 of 4 rows a peer is shown to be better than Granary. [The results](results/today/README.md)",
+		"short sizes, 5 rounds. Allocators: glibc, jemalloc 5.3.1, Granary.",
+		"(docs/images/measured.svg)", "In 2 of 4 measured rows a peer is better than Granary. [All results](results/today/README.md)",
 		"<!-- measured: end -->\n\nafter\n",
 	} {
 		if !strings.Contains(string(text), wanted) {
@@ -176,7 +197,7 @@ func TestASingleRoundIsSaidToShowNothing(t *testing.T) {
 	if _, err := command(t, dir, filepath.Join(dir, "results/today")); err != nil {
 		t.Fatal(err)
 	}
-	if text := string(readFile(t, filepath.Join(dir, "README.md"))); !strings.Contains(text, "one round, which shows no difference yet") || !strings.Contains(text, "begin with the rows in which a peer was ahead") {
+	if text := string(readFile(t, filepath.Join(dir, "README.md"))); !strings.Contains(text, "one round, which shows no difference yet") || !strings.Contains(text, "list first the rows in which a peer was ahead") {
 		t.Errorf("%s", text)
 	}
 }
@@ -202,7 +223,8 @@ func TestWhatCannotBeDrawnIsSaid(t *testing.T) {
 	}
 	for text, sentence := range map[string]string{
 		"x = 1": `there is no setting "x"`,
-		"":      "it needs a [[column]], a [[goal]] and a [[row]]",
+		"":      "it needs a [[column]] and a [[row]]",
+		strings.Replace(layout, "plot =", "#", 1):    "a plot needs a [[goal]], and a [[goal]] needs",
 		strings.Replace(layout, `"rss"`, `"fun"`, 1): `there is no goal "fun"`,
 		"[[row]]\ntitle='a'":                         "row 1 needs title, scenario, metric, and either phase or mean",
 		strings.Replace(layout, "^write", "(", 1):    `row "writes"`,

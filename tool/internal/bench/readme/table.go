@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"granary/tool/internal/bench"
 	"granary/tool/internal/bench/advice"
@@ -86,7 +87,7 @@ func (l Layout) measured(row Row, r *bench.Results, line report.Line) string {
 		}
 	}
 	title := row.Title
-	if unit := report.Unit(line.Row.Unit); unit != "" && unit != "count" && unit != "ratio" && !strings.HasSuffix(title, unit) {
+	if unit := report.Unit(line.Row.Unit); unit != "" && unit != "count" && !strings.HasSuffix(title, unit) {
 		title += ", " + unit
 	}
 	if line.Row.Better == bench.Higher {
@@ -134,7 +135,7 @@ func (l Layout) mean(row Row, r *bench.Results, lines []report.Line) (text strin
 			leading = append(leading, i)
 		}
 	}
-	title := strings.NewReplacer("$PROGRAMS", fmt.Sprint(programs), "$ALLOCATORS", fmt.Sprint(len(r.Contenders))).Replace(row.Title)
+	title := strings.NewReplacer("$PROGRAMS", fmt.Sprint(programs), "$ALLOCATORS", fmt.Sprint(len(r.Contenders))).Replace(row.Title) + ", ratio"
 	return joined(title, bold(cells, leading)), programs
 }
 
@@ -150,19 +151,11 @@ func joined(title string, cells []string) string {
 	return "| " + title + " | " + strings.Join(cells, " | ") + " |\n"
 }
 
-// facts says where the figures come from, and how much is lost where.
-func facts(b *strings.Builder, dir string, suite archive.Suite, results []*bench.Results) {
+// facts are the machine, the sizes, the rounds and the allocators behind a table.
+func (l Layout) facts(b *strings.Builder, suite archive.Suite, results []*bench.Results) {
 	fewest, most := results[0].Rounds, results[0].Rounds
-	lost, compared := 0, 0
 	for _, r := range results {
 		fewest, most = min(fewest, r.Rounds), max(most, r.Rounds)
-		shown, _ := report.Losing(r)
-		lost += len(shown)
-		for _, row := range r.Rows {
-			if row.Better != bench.Neutral && len(r.Values("granary", row.Key())) > 0 {
-				compared++
-			}
-		}
 	}
 	rounds := fmt.Sprintf("%d to %d rounds", fewest, most)
 	switch {
@@ -171,23 +164,35 @@ func facts(b *strings.Builder, dir string, suite archive.Suite, results []*bench
 	case fewest == most:
 		rounds = fmt.Sprintf("%d rounds", most)
 	}
-	size := ""
-	if suite.Size != "" {
-		size = map[string]string{"quick": "short sizes, "}[suite.Size]
-	}
+	size := map[string]string{"quick": "short sizes, "}[suite.Size]
 	m := results[0].Machine
-	fmt.Fprintf(b, "Medians, lower is better unless the row says otherwise; **bold** is the best, and with three rounds and more what is not shown to be worse. %s, %d CPUs, "+
-		"Linux %s, %s, %s; %s%s. Allocators: %s.\n\n", m.CPU, m.CPUs, m.Kernel, m.System, results[0].Started.UTC().Format("2 January 2006"), size, rounds, versions(results))
-	fmt.Fprintf(b, "![How many times worse other allocators are than Granary, by scenario and goal](%s)\n\n", image)
-	if most == 1 {
-		fmt.Fprintf(b, "[The results](%s/README.md) begin with the rows in which a peer was ahead.\n\n", dir)
-		return
-	}
-	fmt.Fprintf(b, "In %d of %d rows a peer is shown to be better than Granary. [The results](%s/README.md) begin with them.\n\n", lost, compared, dir)
+	fmt.Fprintf(b, "Medians. Lower is better unless the row says otherwise. **Bold**: the best allocator, or, with three rounds and more, not statistically different from it. "+
+		"%s, %d CPUs, Linux %s, %s, %s; %s%s. Allocators: %s.\n\n", m.CPU, m.CPUs, m.Kernel, m.System, results[0].Started.UTC().Format("2 January 2006"), size, rounds, l.versions(results))
 }
 
-// versions are the allocators of the first results that have the most of them.
-func versions(results []*bench.Results) string {
+// pictured shows the plot, and in how many rows Granary loses.
+func pictured(b *strings.Builder, plot, dir string, results []*bench.Results) {
+	lost, compared, most := 0, 0, 0
+	for _, r := range results {
+		shown, _ := report.Losing(r)
+		lost += len(shown)
+		most = max(most, r.Rounds)
+		for _, row := range r.Rows {
+			if row.Better != bench.Neutral && len(r.Values("granary", row.Key())) > 0 {
+				compared++
+			}
+		}
+	}
+	fmt.Fprintf(b, "![Cost of the other allocators relative to Granary, by scenario and goal](%s)\n\n", plot)
+	if most == 1 {
+		fmt.Fprintf(b, "[All results](%s/README.md) list first the rows in which a peer was ahead.\n\n", dir)
+		return
+	}
+	fmt.Fprintf(b, "In %d of %d measured rows a peer is better than Granary. [All results](%s/README.md) list these rows first.\n\n", lost, compared, dir)
+}
+
+// versions are those of the columns, from the first results that have the most allocators.
+func (l Layout) versions(results []*bench.Results) string {
 	widest := results[0]
 	for _, r := range results {
 		if len(r.Contenders) > len(widest.Contenders) {
@@ -195,15 +200,28 @@ func versions(results []*bench.Results) string {
 		}
 	}
 	var out []string
-	for _, c := range widest.Contenders {
-		out = append(out, strings.TrimSpace(c.Name+" "+c.Version))
+	for _, column := range l.Columns {
+		name := column.contender(widest)
+		for _, c := range widest.Contenders {
+			if c.Name == name {
+				out = append(out, labelled(column.Title, c.Version))
+			}
+		}
 	}
 	return strings.Join(out, ", ")
 }
 
+// labelled puts the title before a version that does not begin with a name.
+func labelled(title, version string) string {
+	if version != "" && unicode.IsLetter(rune(version[0])) {
+		return version
+	}
+	return strings.TrimSpace(title + " " + version)
+}
+
 // plot is how the columns stand to Granary, by scenario and goal.
 func plot(results []*bench.Results, l Layout) ([]byte, error) {
-	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "times worse than Granary", LogX: true}
+	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
 	lines := make([]figures.Line, len(l.Columns))
 	for i, c := range l.Columns {
 		lines[i].Name = c.Title
