@@ -13,6 +13,7 @@ namespace granary {
 inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kGiB = size_t{1} << 30;
+inline constexpr size_t kTiB = size_t{1} << 40;
 
 #if defined(__aarch64__)
 inline constexpr unsigned kGranuleShift = 16;  // arm64 kernels come with pages of up to 64 KiB

@@ -22,7 +22,7 @@ inline constexpr size_t kNever = ~size_t{0};
 
 struct FakeOsCounts {
   size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0, split = 0;
-  size_t released_bytes = 0;
+  size_t released_bytes = 0, most_released = 0;  // by all calls, and by one
 };
 
 struct FakeOsState {
@@ -68,6 +68,7 @@ struct FakeOs {
     GRANARY_CHECK(Holds(p, bytes));
     if (Refused(state.counts.release++, state.refuse_release_from, kNever)) return false;
     state.counts.released_bytes += bytes;
+    if (bytes > state.counts.most_released) state.counts.most_released = bytes;
     return Linux::Release(p, bytes);
   }
 

@@ -18,13 +18,12 @@ void PageHeap<System>::NoteTaken(Tracker* t, bool for_spans) noexcept {
 // The tracker to prepare, out of the free runs; nullptr if the next two are no longer untouched.
 template <Os System>
 Tracker* PageHeap<System>::TakeUntouched() noexcept {
-  const auto huge = [](const Tracker* t) { return t->huge_allowed; };
-  Tracker* const first = free_.Take(1, kTrackerBytes, huge);
+  Tracker* const first = free_.Take(1, kTrackerBytes, true);
   if (first == nullptr) return nullptr;
   first->state = State::kLargeBody;
   if (first->dirty_count == 0) return first;
   const bool large = mapped_.load(std::memory_order_relaxed) * kGranule >= kTwoAheadFrom;
-  Tracker* const second = large && first->prepared ? free_.Take(1, kTrackerBytes, huge) : nullptr;
+  Tracker* const second = large && first->prepared ? free_.Take(1, kTrackerBytes, true) : nullptr;
   if (second != nullptr) second->state = State::kLargeBody;  // no neighbour for a free one
   BecomeFree(first, 1);
   if (second == nullptr) return nullptr;

@@ -1,11 +1,13 @@
-// Runs of wholly free trackers. A run is known by its first tracker, which is in a list; the first
-// and the last both hold its length, so that neighbours merge without a search (Knuth's boundary
-// tags). The smallest run that fits is taken, the lowest of equals, from its low end. All trackers
-// of a run are alike in whether the kernel may back them with huge pages.
+// Runs of wholly free trackers. A run is known by its first tracker, which holds its length and is
+// in two trees: by address, so that a freed tracker finds its neighbours and any tracker its run;
+// and by size, so that the smallest run that fits is found, the lowest of equals. All trackers of a
+// run are alike in whether the kernel may back them with huge pages. Those of them that are dirty
+// are in a list besides. Each step takes O(log n) at most, for each tracker that comes or goes.
 #pragma once
 
 #include <cstddef>
 
+#include "base/treap.h"
 #include "pages/page_map.h"
 #include "pages/tracker.h"
 
@@ -29,113 +31,139 @@ class FreeRuns {
     }
   }
 
-  // `count` trackers in a row, the first aligned to `alignment` bytes, out of the runs for which
-  // may(first of them) is true; nullptr if there are none. Their state is left for the caller to
-  // set.
+  // `count` trackers in a row, the first aligned to `alignment` bytes, out of the runs that may be
+  // huge or those that may not, and of these for which may(first of them) is true; nullptr if
+  // there are none. Their state is left for the caller to set.
   template <class May>
-  Tracker* Take(size_t count, size_t alignment, May&& may) {
-    Tracker* best = nullptr;
-    for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
-      if (!Fits(run, count, alignment)) continue;
-      if (!may(map_->TrackerAt(run->base + SkipFor(run, alignment) * kTrackerBytes))) continue;
-      if (best == nullptr || run->trackers < best->trackers ||
-          (run->trackers == best->trackers && run->base < best->base)) {
-        best = run;
-      }
-    }
-    return best == nullptr ? nullptr : TakeFrom(best, SkipFor(best, alignment), count);
+  Tracker* Take(size_t count, size_t alignment, bool huge, May&& may) {
+    Tracker* const run = Find(count, alignment, huge, may);
+    return run == nullptr ? nullptr : TakeFrom(run, SkipFor(run, alignment), count);
   }
+  Tracker* Take(size_t count, size_t alignment, bool huge) {
+    return Take(count, alignment, huge, [](const Tracker*) { return true; });
+  }
+  // Out of all runs.
   Tracker* Take(size_t count, size_t alignment) {
-    return Take(count, alignment, [](const Tracker*) { return true; });
+    const auto any = [](const Tracker*) { return true; };
+    Tracker* run = Find(count, alignment, false, any);
+    Tracker* const other = Find(count, alignment, true, any);
+    if (run == nullptr || (other != nullptr && BySize::Less(*other, *run))) run = other;
+    return run == nullptr ? nullptr : TakeFrom(run, SkipFor(run, alignment), count);
   }
 
   // The trackers from `first` on, if `count` of them are free there.
   bool TakeAt(Tracker* first, size_t count) {
     if (first == nullptr || first->state != Tracker::State::kFree) return false;
-    for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
-      const char* const end = run->base + run->trackers * kTrackerBytes;
-      if (first->base < run->base || first->base >= end) continue;
-      const size_t skip = static_cast<size_t>(first->base - run->base) / kTrackerBytes;
-      if (skip + count > run->trackers) return false;
-      TakeFrom(run, skip, count);
-      return true;
-    }
-    return false;
+    Tracker* const run = RunAt(first->base);
+    const size_t skip = static_cast<size_t>(first->base - run->base) / kTrackerBytes;
+    if (skip + count > run->trackers) return false;
+    TakeFrom(run, skip, count);
+    return true;
+  }
+
+  // Up to `most` dirty trackers in a row; their state is left for the caller to set. nullptr if
+  // there are none.
+  Tracker* TakeDirty(size_t most, size_t* count) {
+    Tracker* const first = dirty_.first();
+    if (first == nullptr) return nullptr;
+    Tracker* const run = RunAt(first->base);
+    const size_t skip = static_cast<size_t>(first->base - run->base) / kTrackerBytes;
+    const size_t left = run->trackers - skip;
+    *count = 1;
+    while (*count < most && *count < left && At(first, *count)->dirty_count > 0) ++*count;
+    return TakeFrom(run, skip, *count);
   }
 
   // Of the runs that reach beyond `p`, the first `most` trackers of the lowest, from p on; their
   // state is left for the caller to set. nullptr if there is none.
   Tracker* TakeBeyond(const char* p, size_t most, size_t* count) {
-    Tracker* lowest = nullptr;
-    for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
-      if (run->base + run->trackers * kTrackerBytes <= p) continue;
-      if (lowest == nullptr || run->base < lowest->base) lowest = run;
+    Tracker* run = RunAt(p);
+    if (run == nullptr || run->base + run->trackers * kTrackerBytes <= p) {
+      run = by_address_.First([p](const Tracker& t) { return t.base > p; });
     }
-    if (lowest == nullptr) return nullptr;
-    const size_t skip =
-        lowest->base < p ? static_cast<size_t>(p - lowest->base) / kTrackerBytes : 0;
-    const size_t left = lowest->trackers - skip;
+    if (run == nullptr) return nullptr;
+    const size_t skip = run->base < p ? static_cast<size_t>(p - run->base) / kTrackerBytes : 0;
+    const size_t left = run->trackers - skip;
     *count = left < most ? left : most;
-    return TakeFrom(lowest, skip, *count);
+    return TakeFrom(run, skip, *count);
   }
 
-  // Calls visit(tracker) for each free tracker until it returns false.
+  // Calls visit(tracker) for each dirty free tracker until it returns false.
   template <class Visit>
-  void ForEach(Visit&& visit) const {
-    for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
-      for (size_t i = 0; i < run->trackers; ++i) {
-        if (!visit(map_->TrackerAt(run->base + i * kTrackerBytes))) return;
-      }
+  void ForEachDirty(Visit&& visit) const {
+    for (Tracker* t = dirty_.first(); t != nullptr && visit(t); t = t->next) {
     }
   }
 
   void Verify() const {
-    for (Tracker* run = runs_.first(); run != nullptr; run = run->next) {
-      Tracker* const last = map_->TrackerAt(run->base + (run->trackers - 1) * kTrackerBytes);
-      GRANARY_CHECK(run->trackers > 0 && last->trackers == run->trackers);
-      Tracker* const after = map_->TrackerAt(last->base + kTrackerBytes);
-      GRANARY_CHECK(!Continues(run, after));
+    size_t listed = 0, found = 0, sized = 0;
+    for (const auto& sizes : by_size_) {
+      for (Tracker* run = sizes.first(); run != nullptr; run = sizes.After(run)) ++sized;
+    }
+    for (Tracker* run = by_address_.first(); run != nullptr; run = by_address_.After(run)) {
+      --sized;
+      GRANARY_CHECK(run->trackers > 0);
+      const Tracker* const after = by_address_.After(run);
+      GRANARY_CHECK(after == nullptr || !Continues(run, after));
       for (size_t i = 0; i < run->trackers; ++i) {
-        const Tracker* const t = map_->TrackerAt(run->base + i * kTrackerBytes);
+        const Tracker* const t = At(run, i);
         GRANARY_CHECK(t->huge_allowed == run->huge_allowed);
+        GRANARY_CHECK(t->state == Tracker::State::kFree && t->used_count == 0);
+        t->Verify();
+        if (t->dirty_count > 0) ++found;
       }
     }
-    ForEach([](Tracker* t) {
-      GRANARY_CHECK(t->state == Tracker::State::kFree && t->used_count == 0);
-      t->Verify();
-      return true;
+    ForEachDirty([&](Tracker* t) {
+      GRANARY_CHECK(t->state == Tracker::State::kFree && t->dirty_count > 0);
+      return ++listed <= found;
     });
+    GRANARY_CHECK(listed == found && sized == 0);
   }
 
  private:
+  struct ByAddress {
+    static bool Less(const Tracker& a, const Tracker& b) { return a.base < b.base; }
+  };
+  struct BySize {
+    static bool Less(const Tracker& a, const Tracker& b) {
+      return a.trackers != b.trackers ? a.trackers < b.trackers : a.base < b.base;
+    }
+  };
+
   Tracker* At(const Tracker* first, size_t index) const {
     return map_->TrackerAt(first->base + index * kTrackerBytes);
   }
+  static char* EndOf(const Tracker* run) { return run->base + run->trackers * kTrackerBytes; }
 
-  void AddAlike(Tracker* first, size_t count) {
-    char* const end = first->base + count * kTrackerBytes;
-    for (char* p = first->base; p < end; p += kTrackerBytes) {
-      map_->TrackerAt(p)->state = Tracker::State::kFree;
-    }
-    Tracker* const before = map_->TrackerAt(first->base - kTrackerBytes);
-    if (Continues(first, before)) {
-      Tracker* const head = map_->TrackerAt(end - (count + before->trackers) * kTrackerBytes);
-      runs_.Remove(head);
-      count += head->trackers;
-      first = head;
-    }
-    Tracker* const after = map_->TrackerAt(end);
-    if (Continues(first, after)) {
-      runs_.Remove(after);
-      count += after->trackers;
-    }
-    Insert(first, count);
+  // The run that begins last, at p or before it.
+  Tracker* RunAt(const char* p) const {
+    return by_address_.LastBefore([p](const Tracker& t) { return t.base > p; });
   }
 
-  // Whether `neighbour` belongs to the same run as the free tracker t.
-  static bool Continues(const Tracker* t, const Tracker* neighbour) {
-    return neighbour != nullptr && neighbour->state == Tracker::State::kFree &&
-           neighbour->huge_allowed == t->huge_allowed;
+  // Whether `next`, a run, goes on where `run` ends.
+  static bool Continues(const Tracker* run, const Tracker* next) {
+    return EndOf(run) == next->base && run->huge_allowed == next->huge_allowed;
+  }
+
+  void AddAlike(Tracker* first, size_t count) {
+    for (size_t i = count; i-- > 0;) {
+      Tracker* const t = At(first, i);
+      t->state = Tracker::State::kFree;
+      if (t->dirty_count > 0) dirty_.Push(t);
+    }
+    first->trackers = static_cast<uint32_t>(count);
+    if (Tracker* const before = RunAt(first->base); before != nullptr && Continues(before, first)) {
+      Erase(before);
+      before->trackers += first->trackers;
+      first = before;
+    }
+    Tracker* const after =
+        by_address_.First([first](const Tracker& t) { return t.base > first->base; });
+    if (after != nullptr && Continues(first, after)) {
+      Erase(after);
+      first->trackers += after->trackers;
+    }
+    Insert(first);
   }
 
   static size_t SkipFor(const Tracker* run, size_t alignment) {
@@ -147,25 +175,49 @@ class FreeRuns {
     return skip < run->trackers && count <= run->trackers - skip;
   }
 
-  void Insert(Tracker* first, size_t count) {
-    Tracker* const last = map_->TrackerAt(first->base + (count - 1) * kTrackerBytes);
-    first->trackers = last->trackers = static_cast<uint32_t>(count);
-    runs_.Push(first);
+  template <class May>
+  Tracker* Find(size_t count, size_t alignment, bool huge, May&& may) const {
+    const auto& sizes = by_size_[huge ? 1 : 0];
+    Tracker* run = sizes.First([count](const Tracker& t) { return t.trackers >= count; });
+    for (; run != nullptr; run = sizes.After(run)) {
+      if (Fits(run, count, alignment) && may(At(run, SkipFor(run, alignment)))) break;
+    }
+    return run;
+  }
+
+  void Insert(Tracker* run) {
+    by_address_.Insert(run);
+    by_size_[run->huge_allowed ? 1 : 0].Insert(run);
+  }
+  void Erase(Tracker* run) {
+    by_address_.Remove(run);
+    by_size_[run->huge_allowed ? 1 : 0].Remove(run);
   }
 
   Tracker* TakeFrom(Tracker* run, size_t skip, size_t count) {
-    runs_.Remove(run);
+    Erase(run);
     const size_t total = run->trackers;
-    char* const base = run->base;
-    if (skip > 0) Insert(run, skip);
-    if (skip + count < total) {
-      Insert(map_->TrackerAt(base + (skip + count) * kTrackerBytes), total - skip - count);
+    Tracker* const first = At(run, skip);
+    for (size_t i = 0; i < count; ++i) {
+      Tracker* const t = At(first, i);
+      if (t->dirty_count > 0) dirty_.Remove(t);
     }
-    return map_->TrackerAt(base + skip * kTrackerBytes);
+    if (skip > 0) {
+      run->trackers = static_cast<uint32_t>(skip);
+      Insert(run);
+    }
+    if (skip + count < total) {
+      Tracker* const rest = At(first, count);
+      rest->trackers = static_cast<uint32_t>(total - skip - count);
+      Insert(rest);
+    }
+    return first;
   }
 
   PageMap* map_ = nullptr;
-  TrackerList runs_;
+  Treap<Tracker, &Tracker::by_address, ByAddress> by_address_;
+  Treap<Tracker, &Tracker::by_size, BySize> by_size_[2];  // without and with huge pages
+  TrackerList dirty_;
 };
 
 }  // namespace granary

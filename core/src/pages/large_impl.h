@@ -72,7 +72,7 @@ void PageHeap<System>::PlanMoves(Tracker* head, Moves* moves) noexcept {
   }
   if (wanted == 0) return;
   // What the kernel knows of a mapping moves with it: only like to like.
-  free_.ForEach([&](Tracker* t) {
+  free_.ForEachDirty([&](Tracker* t) {
     if (t->dirty_count >= Tracker::kGranules / 2 && !t->split &&
         t->huge_allowed == head->huge_allowed)
       moves->from[moves->count++] = t;

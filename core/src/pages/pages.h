@@ -182,6 +182,8 @@ class PageHeap {
     }
   }
   static constexpr size_t kMaxChunk = kGiB;
+  // Free trackers that go to the system in one call: no more are out of reach at a time.
+  static constexpr size_t kReleasedTogether = 4;
   // Each tracker whose pages came from elsewhere is a mapping of its own to the kernel, which
   // limits their number: 65,530 by default.
   static constexpr size_t kMostMoved = 8192;
@@ -252,7 +254,8 @@ class PageHeap {
   void SetRequested(Tracker* head, size_t bytes) noexcept;
   void UseBlock(Tracker* head, size_t from, size_t to, Memory* memory) noexcept;
   void UnuseBlock(Tracker* head, size_t from, size_t to, bool dirty) noexcept;
-  size_t ReleaseOneFree() noexcept;
+  size_t ReleaseFree(size_t bytes) noexcept;
+  static void ReleaseOrZero(char* p, size_t bytes) noexcept;
   size_t ReleaseOneRun() noexcept;
   size_t ReleaseTail(Tracker* t, BitRun run, bool splits) noexcept;
   bool IsIdle(const Chunk& chunk) const noexcept;

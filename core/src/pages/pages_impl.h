@@ -107,11 +107,11 @@ Tracker* PageHeap<System>::FindSpan(size_t granules, Fill fill) noexcept {
 template <Os System>
 Tracker* PageHeap<System>::TakeFree(size_t count, size_t alignment, Fill fill) noexcept {
   const bool dense = fill == Fill::kDense;
-  Tracker* const t = free_.Take(count, alignment,
-                                [&](const Tracker* first) { return first->huge_allowed == dense; });
+  Tracker* const t = free_.Take(count, alignment, dense);
   if (t != nullptr) return t;
-  return free_.Take(count, alignment, [&](const Tracker* first) {
-    return dense || first->dirty_count >= Tracker::kGranules / 2;
+  if (dense) return free_.Take(count, alignment, false);
+  return free_.Take(count, alignment, true, [](const Tracker* first) {
+    return first->dirty_count >= Tracker::kGranules / 2;
   });
 }
 

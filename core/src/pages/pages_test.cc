@@ -471,6 +471,28 @@ TEST(PageHeap, AChildOfAForkDoesNotWaitForATail) {
   pages.heap.Verify();
 }
 
+// As a heap of 1 TiB would, but for its pages: every second block stays, so that there is a run of
+// free trackers for each of them. A search from the first run on for each step would take hours.
+TEST(PageHeap, ReleasesMuchFreeMemoryInStepsOfBoundedSize) {
+  constexpr size_t kBlock = 8 * kTrackerBytes, kBlocks = kTiB / kBlock;
+  FakePages pages;
+  std::vector<void*> blocks(kBlocks);
+  for (void*& block : blocks) {
+    block = pages.heap.AllocateLarge(kBlock, kTrackerBytes, kBlock).p;
+    ASSERT_NE(block, nullptr);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  for (size_t i = 0; i < kBlocks; i += 2) pages.heap.FreeLarge(blocks[i]);
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTiB / 2);
+  EXPECT_EQ(pages.heap.Release(kTiB), kTiB / 2);
+  EXPECT_LE(FakeOs::counts().most_released, 8 * kMiB) << "what is released is nobody's meanwhile";
+  EXPECT_LE(FakeOs::counts().release, kTiB / 2 / (8 * kMiB)) << "and few calls are enough";
+  for (size_t i = 1; i < kBlocks; i += 2) pages.heap.FreeLarge(blocks[i]);
+  EXPECT_EQ(pages.heap.Release(kTiB), kTiB / 2);
+  EXPECT_GT(pages.heap.ReleaseMap(), 0u);
+  pages.heap.Verify();
+}
+
 TEST(PageHeap, KnowsWhatLiesWhere) {
   using Place = PageHeap<FakeOs>::Place;
   FakePages pages;

@@ -26,7 +26,7 @@ template <Os System>
 size_t PageHeap<System>::Release(size_t bytes) noexcept {
   size_t done = 0;
   while (done < bytes) {
-    size_t step = ReleaseOneFree();
+    size_t step = ReleaseFree(bytes - done);
     if (step == 0) step = ReleaseOneRun();
     if (step == 0) break;
     done += step;
@@ -40,40 +40,58 @@ size_t PageHeap<System>::ReleaseAll() noexcept {
   return Release(~size_t{0} / 2);
 }
 
+// What the system refuses (locked pages) stays resident; it is zeroed so that "clean" is true.
+template <Os System>
+void PageHeap<System>::ReleaseOrZero(char* p, size_t bytes) noexcept {
+  if (!System::Release(p, bytes)) __builtin_memset(p, 0, bytes);
+}
+
 template <Os System>
 void PageHeap<System>::ReleaseUnlocked(Tracker* t, BitRun run, bool splits) noexcept {
   char* const p = t->Address(run.first);
   const size_t bytes = run.count * kGranule;
-  const bool whole = run.count == Tracker::kGranules && !HugeIsSlow() && NoteWhole(t);
   ++busy_;
   mutex_.Unlock();
   if (splits) Split(t, p);
-  // What the system refuses (locked pages) stays resident; it is zeroed so that "clean" is true.
-  if (!System::Release(p, bytes)) __builtin_memset(p, 0, bytes);
-  if (whole) System::AllowHuge(p, bytes, true);
+  ReleaseOrZero(p, bytes);
   mutex_.Lock();
   --busy_;
   released_.fetch_add(run.count, std::memory_order_relaxed);
 }
 
-// One free tracker with dirty granules, whole; 0 if there is none.
+// A few dirty free trackers in a row, whole; 0 if there is none.
 template <Os System>
-size_t PageHeap<System>::ReleaseOneFree() noexcept {
+size_t PageHeap<System>::ReleaseFree(size_t bytes) noexcept {
+  size_t most = DivideUp(bytes, kTrackerBytes);
+  if (most > kReleasedTogether) most = kReleasedTogether;
   Locked hold(mutex_);
-  Tracker* found = nullptr;
-  free_.ForEach([&](Tracker* t) {
-    if (t->dirty_count > 0) found = t;
-    return found == nullptr;
-  });
-  if (found == nullptr || !free_.TakeAt(found, 1)) return 0;
-  found->state = State::kLargeBody;
-  NoteTaken(found, false);
-  const size_t dirty = found->UseDirty(0, Tracker::kGranules);
-  Account(Tracker::kGranules, dirty);
-  ReleaseUnlocked(found, {0, Tracker::kGranules}, false);
-  found->Unuse(0, Tracker::kGranules);
-  Unaccount(Tracker::kGranules, 0);
-  BecomeFree(found, 1);
+  size_t count = 0;
+  Tracker* const first = free_.TakeDirty(most, &count);
+  if (first == nullptr) return 0;
+  size_t dirty = 0;
+  bool whole[kReleasedTogether];
+  for (size_t i = 0; i < count; ++i) {
+    Tracker* const t = map_->TrackerAt(first->base + i * kTrackerBytes);
+    t->state = State::kLargeBody;
+    NoteTaken(t, false);
+    dirty += t->UseDirty(0, Tracker::kGranules);
+    whole[i] = !HugeIsSlow() && NoteWhole(t);
+  }
+  Account(count * Tracker::kGranules, dirty);
+  ++busy_;
+  mutex_.Unlock();
+  ReleaseOrZero(first->base, count * kTrackerBytes);
+  for (size_t i = 0; i < count; ++i) {
+    if (whole[i]) System::AllowHuge(first->base + i * kTrackerBytes, kTrackerBytes, true);
+  }
+  mutex_.Lock();
+  --busy_;
+  for (size_t i = 0; i < count; ++i) {
+    map_->TrackerAt(first->base + i * kTrackerBytes)->Unuse(0, Tracker::kGranules);
+  }
+  released_.fetch_add(count * Tracker::kGranules, std::memory_order_relaxed);
+  Unaccount(count * Tracker::kGranules, 0);
+  BecomeFree(first, count);
   return dirty * kGranule;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/treap.h"
 #include "base/units.h"
 
 namespace granary {
@@ -22,8 +23,9 @@ struct Tracker {
   static constexpr size_t kWords = DivideUp(kGranules, 64);
 
   char* base = nullptr;
-  Tracker* next = nullptr;  // in a list of the page heap, by state
+  Tracker* next = nullptr;  // in a list of spans, or of dirty free trackers
   Tracker* prev = nullptr;
+  TreapLink<Tracker> by_address, by_size;  // of the run that begins here (free_runs.h)
   uint64_t used[kWords] = {};
   uint64_t dirty[kWords] = {};  // a subset of the granules not used
   uint16_t used_count = 0;
@@ -37,7 +39,7 @@ struct Tracker {
   bool filled = false;        // and may have done so, for what is in use of it (filled_impl.h)
   bool split = false;         // but shall not any more, as parts of it went back (split_impl.h)
   uint8_t leaving = 0;    // runs behind the end of its block that are on their way to the system
-  uint32_t trackers = 0;  // of the run (kFree, its first and last) or block (kLargeHead)
+  uint32_t trackers = 0;  // of the run (kFree, its first) or block (kLargeHead)
   size_t bytes = 0;       // requested by the block, rounded to OS pages (kLargeHead)
   size_t requested = 0;   // likewise, not rounded where that is known
 
