@@ -6,7 +6,6 @@ FUZZ_RUNS ?= 200000
 SOAK_SECONDS ?= 3600
 OUT ?= build/results
 TOOL ?= build/bin/granary
-VERSION := $(shell cat VERSION)
 
 .DEFAULT_GOAL := all
 .PHONY: all ship tool demo test bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
@@ -21,7 +20,7 @@ ship:
 tool:
 	@scripts/need.sh build
 	CGO_ENABLED=0 scripts/go.sh build -trimpath -buildvcs=false \
-	  -ldflags "-s -w -X main.version=$(VERSION)" -o $(TOOL) ./tool/cmd/granary
+	  -ldflags "-s -w" -o $(TOOL) ./tool/cmd/granary
 
 demo: all ## compare Granary with its peers under a real Redis, in under four minutes
 	@scripts/need.sh demo

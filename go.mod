@@ -1,4 +1,4 @@
-module granary
+module github.com/granary-allocator/granary
 
 go 1.26.0
 

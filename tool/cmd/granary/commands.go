@@ -8,27 +8,26 @@ import (
 	"strconv"
 	"time"
 
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/micro"
-	"granary/tool/internal/bench/readme"
-	"granary/tool/internal/bench/services"
-	"granary/tool/internal/bench/suite"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/ctl"
-	"granary/tool/internal/deploy"
-	"granary/tool/internal/doctor"
-	"granary/tool/internal/exporter"
-	"granary/tool/internal/heapmap"
-	"granary/tool/internal/leaks"
-	"granary/tool/internal/peers"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/profagent"
-	"granary/tool/internal/profile"
-	"granary/tool/internal/ps"
-	"granary/tool/internal/size"
-	"granary/tool/internal/stats"
-	"granary/tool/internal/top"
-	"granary/tool/internal/why"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/micro"
+	"github.com/granary-allocator/granary/tool/internal/bench/readme"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
+	"github.com/granary-allocator/granary/tool/internal/bench/services"
+	"github.com/granary-allocator/granary/tool/internal/bench/suite"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/ctl"
+	"github.com/granary-allocator/granary/tool/internal/deploy"
+	"github.com/granary-allocator/granary/tool/internal/doctor"
+	"github.com/granary-allocator/granary/tool/internal/exporter"
+	"github.com/granary-allocator/granary/tool/internal/heapmap"
+	"github.com/granary-allocator/granary/tool/internal/leaks"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/size"
+	"github.com/granary-allocator/granary/tool/internal/stats"
+	"github.com/granary-allocator/granary/tool/internal/top"
+	"github.com/granary-allocator/granary/tool/internal/why"
 
 	"github.com/spf13/pflag"
 )
@@ -57,7 +56,7 @@ func commands() []cli.Command {
 		in(groupLook, profile.Row),
 		in(groupLook, profile.View),
 		in(groupLook, profile.Diff),
-		in(groupLook, profagent.Row),
+		in(groupLook, profile.Agent),
 		in(groupLook, leaks.Row),
 		in(groupLook, ctl.Row),
 		in(groupLook, doctor.Row),
@@ -75,7 +74,7 @@ func commands() []cli.Command {
 	rows = append(rows,
 		cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Group: groupBench, Setup: micro.Setup},
 	)
-	for _, row := range slices.Concat([]cli.Command{suite.Command, readme.Command, readme.Publish}, archive.Commands, peers.Commands) {
+	for _, row := range slices.Concat([]cli.Command{suite.Command, readme.Command, readme.Publish}, report.Commands, allocators.Commands) {
 		row.Group = groupBench
 		rows = append(rows, row)
 	}

@@ -7,16 +7,14 @@ import (
 	"os/signal"
 	"syscall"
 
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 )
-
-// version is set by the linker.
-var version = "dev"
 
 func main() { os.Exit(start()) }
 
 func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return cli.Main(ctx, cli.Live(version), commands(), os.Args[1:])
+	return cli.Main(ctx, cli.Live(granary.Version()), commands(), os.Args[1:])
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func call(t *testing.T, args ...string) (string, string, int) {
@@ -49,9 +49,9 @@ func TestVersion(t *testing.T) {
 func TestReferencePageAndHelpAreThoseOfTheTable(t *testing.T) {
 	var page bytes.Buffer
 	cli.Reference(&page, commands())
-	golden.Check(t, "../../../docs/reference/commands.md", page.Bytes())
+	testkit.Check(t, "../../../docs/reference/commands.md", page.Bytes())
 	out, _, _ := call(t)
-	golden.Check(t, "testdata/help.golden", []byte(out))
+	testkit.Check(t, "testdata/help.golden", []byte(out))
 }
 
 func TestCompletionScripts(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package allocators knows what can be preloaded: the allocators of this machine's packages, those in
-// a folder of the user's, any NAME=PATH, and Granary itself.
+// Package allocators finds the allocators that a comparison can preload, selects some of them by name
+// and installs the public ones.
 package allocators
 
 import (
@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// Ours is the name of the contender that the others are peers of.
-const Ours = "granary"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+)
 
 // A Contender is an allocator with its settings, as one column of a comparison.
 type Contender struct {
@@ -30,7 +29,7 @@ type Contender struct {
 
 // Ours is true for Granary and for Granary with other settings.
 func (c Contender) Ours() bool {
-	return c.Name == Ours || strings.HasPrefix(c.Name, Ours+":")
+	return c.Name == inspect.Ours || strings.HasPrefix(c.Name, inspect.Ours+":")
 }
 
 // Variables are what a program's environment needs to run under the contender. The system's allocator
@@ -75,9 +74,9 @@ func (f Finder) Found() (found []Contender, missing []string) {
 	found = append(found, f.peers(found)...)
 	ours, err := f.FindOurs()
 	if err != nil {
-		return found, append(missing, fmt.Sprintf("%s is left out: %v", Ours, err))
+		return found, append(missing, fmt.Sprintf("%s is left out: %v", inspect.Ours, err))
 	}
-	return append(found, Contender{Name: Ours, Path: ours}), missing
+	return append(found, Contender{Name: inspect.Ours, Path: ours}), missing
 }
 
 func (f Finder) library(files []string) (string, bool) {
@@ -208,11 +207,7 @@ func versionOf(named, real string) string {
 	if text, err := os.ReadFile(strings.TrimSuffix(named, ".so") + ".version"); err == nil {
 		return strings.TrimSpace(string(text))
 	}
-	b, err := inspect(real, real)
-	if err != nil { // it is no library; using it says so
-		return ""
-	}
-	return b.version
+	return inspect.FileVersion(real)
 }
 
 // DataDir is where `granary peers install` puts libraries unless told otherwise.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // A dialect is how an allocator reads its settings. With a variable, all settings stand in it, as
@@ -17,7 +19,7 @@ type dialect struct {
 }
 
 var dialects = []dialect{
-	{name: Ours, variable: "GRANARY_CONF", pair: ":", list: ","},
+	{name: inspect.Ours, variable: "GRANARY_CONF", pair: ":", list: ","},
 	{name: "jemalloc", variable: "MALLOC_CONF", pair: ":", list: ","},
 	{name: "mimalloc", prefix: "MIMALLOC_"},
 	{name: "tcmalloc", prefix: "TCMALLOC_"},

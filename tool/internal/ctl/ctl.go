@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -29,11 +28,11 @@ type verb struct {
 var verbs = []verb{
 	{"purge", "give all free memory back to the system", -1, func([]string) inspect.Command { return inspect.Purge() },
 		func(o Outcome) string {
-			return fmt.Sprintf("gave back %s; RSS went from %s to %s", present.Bytes(o.Bytes), present.Bytes(o.Before), present.Bytes(o.After))
+			return fmt.Sprintf("gave back %s; RSS went from %s to %s", term.Bytes(o.Bytes), term.Bytes(o.Before), term.Bytes(o.After))
 		}},
 	{"flush", "empty the caches of all CPUs into the slabs", -1, func([]string) inspect.Command { return inspect.Flush() },
 		func(o Outcome) string {
-			return fmt.Sprintf("sent %s of free objects from the caches to the slabs", present.Bytes(o.Bytes))
+			return fmt.Sprintf("sent %s of free objects from the caches to the slabs", term.Bytes(o.Bytes))
 		}},
 	{"reset", "let the peaks in its figures and the kernel's peak of its RSS begin anew", -1, func([]string) inspect.Command { return inspect.Reset() },
 		func(o Outcome) string {
@@ -111,7 +110,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 			return err
 		}
 		if *asJSON {
-			return present.JSON(env.Stdout, o)
+			return term.JSON(env.Stdout, o)
 		}
 		_, err = fmt.Fprintf(env.Stdout, "process %d %s (%v)\n", pid, o.Message, o.Waited.Round(time.Millisecond))
 		return err
@@ -124,7 +123,7 @@ func Do(ctx context.Context, proc procfs.FS, pid int, name string, words []strin
 	if err != nil {
 		return o, err
 	}
-	target, err := subject.Open(proc, fmt.Sprint(pid))
+	target, err := inspect.OpenSubject(proc, fmt.Sprint(pid))
 	if err != nil {
 		return o, err
 	}

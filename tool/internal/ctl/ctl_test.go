@@ -10,12 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func call(args ...string) (string, string, int) {
@@ -46,12 +44,12 @@ func TestWrongCommandLines(t *testing.T) {
 // python runs a program that holds 64 MiB of garbage, with a helper thread or without one.
 func python(t *testing.T, conf string) int {
 	t.Helper()
-	return specimen.Python(t, `
+	return testkit.Python(t, `
 import time
 held = [bytes(500) for _ in range(200000)]
 del held
 print("ready", flush=True)
-time.sleep(60)`, "LD_PRELOAD="+built.Library(t), "PYTHONMALLOC=malloc", "GRANARY_CONF="+conf).Pid
+time.sleep(60)`, "LD_PRELOAD="+testkit.Library(t), "PYTHONMALLOC=malloc", "GRANARY_CONF="+conf).Pid
 }
 
 func TestPurgeSetAndResetOfALiveProcess(t *testing.T) {
@@ -184,5 +182,5 @@ func TestWhatIsSaidOfEachRequest(t *testing.T) {
 	if v, err := find("reset", nil); err == nil {
 		out.WriteString("process 812 " + v.done(o) + "\n")
 	}
-	golden.Check(t, "testdata/said.golden", out.Bytes())
+	testkit.Check(t, "testdata/said.golden", out.Bytes())
 }

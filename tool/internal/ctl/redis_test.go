@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // flushed fills a Redis under these options, has it forget everything, and waits until it has. The
@@ -27,7 +27,7 @@ func flushed(t *testing.T, conf string) (pid int, start, full uint64) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	cmd := exec.Command(redis, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir, "--enable-debug-command", "yes")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF="+conf)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF="+conf)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/doctor"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/doctor"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -270,7 +269,7 @@ func (o options) status(ctx context.Context, env cli.Env, args []string) error {
 	}
 	switch {
 	case o.asJSON:
-		err = present.JSON(env.Stdout, map[string]any{"services": list})
+		err = term.JSON(env.Stdout, map[string]any{"services": list})
 	case len(list) == 0:
 		m.say("no service is enabled: `granary enable SERVICE` does that")
 	default:

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // machine is where services are enabled.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // need is the path of a program, without which the test is skipped.
@@ -64,7 +64,7 @@ func mariadbUnit(t *testing.T) string {
 
 // Real servers, from the allocator they have to Granary and back.
 func TestServicesComeUpUnderGranaryAndGoBack(t *testing.T) {
-	library := built.Library(t)
+	library := testkit.Library(t)
 	for name, start := range map[string]func(*testing.T) string{"redis-server": redisUnit, "nginx": nginxUnit, "mariadb": mariadbUnit} {
 		t.Run(name, func(t *testing.T) {
 			id := name + suffix
@@ -140,7 +140,7 @@ func readFile(t *testing.T, path string) string {
 
 // Services that do not come up, each in its own way; after each everything is as it was.
 func TestServicesThatDoNotComeUpAreTakenBack(t *testing.T) {
-	library := built.Library(t)
+	library := testkit.Library(t)
 	redis := redisUnit(t)
 	for _, c := range []struct {
 		name, start string
@@ -218,7 +218,7 @@ func TestAServiceThatIsStartedAgainAndAgainIsNotUp(t *testing.T) {
 
 // A drop-in that is read later wins over ours: that is found before anything is restarted.
 func TestALaterDropInIsNamed(t *testing.T) {
-	library := built.Library(t)
+	library := testkit.Library(t)
 	m, _, s := host(t, map[string]string{"a.service": "/bin/sleep 1000"})
 	later := filepath.Join(m.etc, "a.service.d", "override.conf")
 	put(t, later, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/other.so\n", 0o644)

@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/doctor"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/doctor"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // Health is what a unit's main process says. Sizes are bytes.
@@ -29,7 +28,7 @@ type Health struct {
 }
 
 // granary says whether the process runs it, in order or not.
-func (h Health) granary() bool { return strings.HasPrefix(h.Allocator, allocators.Ours) }
+func (h Health) granary() bool { return strings.HasPrefix(h.Allocator, inspect.Ours) }
 
 // sane are rules that the figures of every heap obey. Sums of a busy process are off by at most the
 // bound of the snapshot.
@@ -47,7 +46,7 @@ var sane = []struct {
 // examine fills in what a process is and whether its heap is in order; d is what was put before it.
 func examine(proc procfs.FS, h *Health, d dropIn) {
 	h.Healthy, h.Reason = false, ""
-	running, err := allocators.Of(proc, h.PID)
+	running, err := inspect.AllocatorOf(proc, h.PID)
 	if err != nil {
 		h.Reason = proc.Explain(h.PID, err).Error()
 		return
@@ -56,7 +55,7 @@ func examine(proc procfs.FS, h *Health, d dropIn) {
 	if memory, err := proc.Memory(h.PID); err == nil {
 		h.RSS = memory.RSS
 	}
-	if running.Name != allocators.Ours {
+	if running.Name != inspect.Ours {
 		h.Reason = notOurs(proc, h.PID, d)
 		return
 	}
@@ -85,7 +84,7 @@ func figures(h *Health, how string) (*inspect.Snapshot, error) {
 		v, _ := s.Value(name)
 		return v
 	}
-	h.Allocator = fmt.Sprintf("%s %s, %s", allocators.Ours, target.Version, how)
+	h.Allocator = fmt.Sprintf("%s %s, %s", inspect.Ours, target.Version, how)
 	h.Live = value("live")
 	for _, rule := range sane {
 		if !rule.holds(value, s.Bound) {
@@ -100,12 +99,12 @@ func figures(h *Health, how string) (*inspect.Snapshot, error) {
 func (h *Health) count(proc procfs.FS) {
 	h.Processes, h.Ours = 0, 0
 	for _, pid := range proc.Tree(h.PID) {
-		r, err := allocators.Of(proc, pid)
+		r, err := inspect.AllocatorOf(proc, pid)
 		if err != nil {
 			continue // ended meanwhile
 		}
 		h.Processes++
-		if r.Name == allocators.Ours {
+		if r.Name == inspect.Ours {
 			h.Ours++
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // A plan is what enabling a unit comes to.
@@ -151,7 +151,7 @@ func others(a attempt) (keep, notes []string) {
 		if strings.HasPrefix(filepath.Base(path), "libgranary.") {
 			continue
 		}
-		if f, err := allocators.InFile(a.file(path)); err == nil && f.DefinesMalloc {
+		if f, err := inspect.AllocatorInFile(a.file(path)); err == nil && f.DefinesMalloc {
 			notes = append(notes, fmt.Sprintf("%s preloaded %s so far, an allocator; it is left out now", a.unit.id, path))
 			continue
 		}

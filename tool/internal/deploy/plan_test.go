@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	"github.com/spf13/pflag"
 )
@@ -66,7 +66,7 @@ func TestDropInSaysWhatTheUnitNeeds(t *testing.T) {
 	if err := writeFile(path, own.text()); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/dropin.golden", []byte(own.text()))
+	testkit.Check(t, "testdata/dropin.golden", []byte(own.text()))
 	read, err := readDropIn(path)
 	own.version = ""
 	if err != nil || fmt.Sprint(read) != fmt.Sprint(own) {
@@ -192,7 +192,7 @@ func TestImageOfASystem(t *testing.T) {
 			fmt.Fprintf(&said, "granary: %v\n", err)
 		}
 	}
-	golden.Check(t, "testdata/image.golden", []byte(strings.ReplaceAll(said.String(), root, "ROOT")))
+	testkit.Check(t, "testdata/image.golden", []byte(strings.ReplaceAll(said.String(), root, "ROOT")))
 	put(t, filepath.Join(root, etcUnits, "a.service.d", dropInName), "[Service]\nNice=1\n", 0o644)
 	for _, verb := range []string{"enable", "disable"} {
 		if _, err := command(t, verb, "a", "--root", root); err == nil || !strings.Contains(err.Error(), "was not written by") {
@@ -206,5 +206,5 @@ func TestRecipesForHostsWithoutSystemd(t *testing.T) {
 	put(t, filepath.Join(root, "run/openrc/softlevel"), "", 0o644)
 	var out bytes.Buffer
 	tellRecipes(&out, root, serviceOf("mariadb"), dropIn{preload: []string{"/usr/local/lib/libgranary.so.1"}, options: "dirty_decay_ms:500"})
-	golden.Check(t, "testdata/recipes.golden", out.Bytes())
+	testkit.Check(t, "testdata/recipes.golden", out.Bytes())
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // The tests run real servers under a small systemd: this test program under the names `systemctl` and

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // enabled are the units that have a drop-in of ours, by name.
@@ -66,7 +66,7 @@ func (m machine) status(ctx context.Context, id string) Health {
 
 // table is what `granary status` prints.
 func table(out io.Writer, list []Health, width int) {
-	t := present.Table{Header: []string{"UNIT", " PID", "ALLOCATOR", " LIVE", " RSS", "STATE"}}
+	t := term.Table{Header: []string{"UNIT", " PID", "ALLOCATOR", " LIVE", " RSS", "STATE"}}
 	for _, h := range list {
 		state := "healthy"
 		switch {
@@ -82,10 +82,10 @@ func table(out io.Writer, list []Health, width int) {
 		}
 		row := []string{h.Unit, "-", firstOf(h.Allocator, "-"), "-", "-", state}
 		if h.PID > 0 {
-			row[1], row[4] = fmt.Sprint(h.PID), present.Bytes(h.RSS)
+			row[1], row[4] = fmt.Sprint(h.PID), term.Bytes(h.RSS)
 		}
 		if h.Healthy && h.PID > 0 {
-			row[3] = present.Bytes(h.Live)
+			row[3] = term.Bytes(h.Live)
 		}
 		t.Rows = append(t.Rows, row)
 	}

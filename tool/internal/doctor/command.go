@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -48,7 +48,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 			return err
 		}
 		if *asJSON {
-			err = present.JSON(env.Stdout, report)
+			err = term.JSON(env.Stdout, report)
 		} else {
 			report.write(env.Stdout)
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // Severity is how bad a finding is.

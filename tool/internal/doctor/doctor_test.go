@@ -11,13 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // world is a machine made of files.
@@ -45,7 +43,7 @@ func TestASystemWithEveryFaultAndOneWithNone(t *testing.T) {
 	})
 	var out bytes.Buffer
 	System(bad).write(&out)
-	golden.Check(t, "testdata/bad-system.golden", out.Bytes())
+	testkit.Check(t, "testdata/bad-system.golden", out.Bytes())
 
 	good := world(t, map[string]string{
 		"proc/sys/vm/overcommit_memory": "0\n", "proc/sys/vm/max_map_count": "65530\n", "proc/sys/kernel/yama/ptrace_scope": "0\n",
@@ -53,12 +51,12 @@ func TestASystemWithEveryFaultAndOneWithNone(t *testing.T) {
 	})
 	out.Reset()
 	System(good).write(&out)
-	golden.Check(t, "testdata/good-system.golden", out.Bytes())
+	testkit.Check(t, "testdata/good-system.golden", out.Bytes())
 	out.Reset()
-	if err := present.JSON(&out, System(good)); err != nil {
+	if err := term.JSON(&out, System(good)); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/good-system.json", out.Bytes())
+	testkit.Check(t, "testdata/good-system.json", out.Bytes())
 }
 
 func TestRestrictedTracingIsNoFaultForRoot(t *testing.T) {
@@ -93,7 +91,7 @@ func examined(t *testing.T, pid int) Report {
 }
 
 func TestAPreloadOfAMissingFile(t *testing.T) {
-	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD=/nowhere/libgranary.so").Pid), "preload")
+	f := found(t, examined(t, testkit.Sleep(t, "LD_PRELOAD=/nowhere/libgranary.so").Pid), "preload")
 	if f.Severity != Problem || !strings.Contains(f.What, "the file does not exist") {
 		t.Errorf("%+v", f)
 	}
@@ -107,14 +105,14 @@ func TestAPreloadOfALibraryForAnotherMachine(t *testing.T) {
 	if err := os.WriteFile(path, header, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD="+path).Pid), "preload")
+	f := found(t, examined(t, testkit.Sleep(t, "LD_PRELOAD="+path).Pid), "preload")
 	if f.Severity != Problem || !strings.Contains(f.What, "another architecture") {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestSettingsOfAnotherAllocator(t *testing.T) {
-	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD=", "GRANARY_CONF=dirty_decay_ms:1").Pid), "options")
+	f := found(t, examined(t, testkit.Sleep(t, "LD_PRELOAD=", "GRANARY_CONF=dirty_decay_ms:1").Pid), "options")
 	if f.Severity != Warning || !strings.Contains(f.What, "GRANARY_CONF is set, but glibc does not read it") {
 		t.Errorf("%+v", f)
 	}
@@ -126,7 +124,7 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 	environ := []string{"MALLOC_ARENA_MAX=2", "MALLOC_TOP_PAD_=1", "TCMALLOC_RELEASE_RATE=5",
 		"GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1:glibc.rtld.nns=4"}
 	var said []string
-	for _, f := range options(World{}, allocators.Ours, environ) {
+	for _, f := range options(World{}, inspect.Ours, environ) {
 		said = append(said, f.What+"; "+f.Remedy)
 	}
 	want := []string{
@@ -149,7 +147,7 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 
 func TestALimitedAddressSpace(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "ulimit -v 1000000; exec sleep 60")
-	specimen.Start(t, cmd)
+	testkit.StartProcess(t, cmd)
 	for range 500 {
 		if name, err := procfs.Live().Comm(cmd.Process.Pid); err == nil && name == "sleep" {
 			break
@@ -205,7 +203,7 @@ func TestWrongOptionsOfARunningProcess(t *testing.T) {
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("the library is not built")
 	}
-	f := found(t, examined(t, specimen.Sleep(t, "LD_PRELOAD="+library, "GRANARY_CONF=dirty_dekay_ms:1").Pid), "options")
+	f := found(t, examined(t, testkit.Sleep(t, "LD_PRELOAD="+library, "GRANARY_CONF=dirty_dekay_ms:1").Pid), "options")
 	if f.Severity != Problem || !strings.Contains(f.What, `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`) {
 		t.Errorf("%+v", f)
 	}
@@ -219,7 +217,7 @@ func TestAHeapWhoseDescriptionWasOverwritten(t *testing.T) {
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("the library is not built")
 	}
-	pid := specimen.Sleep(t, "LD_PRELOAD="+library).Pid
+	pid := testkit.Sleep(t, "LD_PRELOAD="+library).Pid
 	if r := examined(t, pid); !slices.Contains(r.Fine, "reading") {
 		t.Errorf("a healthy process: %+v", r.Findings)
 	}
@@ -281,12 +279,12 @@ func TestAStaticProcessIsToldWhatPreloadingCannotDo(t *testing.T) {
 		name, how string
 		notes     int
 	}{
-		{"glibc", allocators.Static, 1},
-		{"Go", allocators.Static, 0},
-		{allocators.Ours, allocators.Static, 0},
-		{"glibc", allocators.System, 0},
+		{"glibc", inspect.Static, 1},
+		{"Go", inspect.Static, 0},
+		{inspect.Ours, inspect.Static, 0},
+		{"glibc", inspect.System, 0},
 	} {
-		p := process{running: allocators.Running{Name: c.name, How: c.how}}
+		p := process{running: inspect.Running{Name: c.name, How: c.how}}
 		if found := staticProgram(World{}, p); len(found) != c.notes {
 			t.Errorf("%+v: %+v", c, found)
 		}

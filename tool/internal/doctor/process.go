@@ -8,17 +8,16 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // process is what is known about a running process.
 type process struct {
 	pid     int
-	running allocators.Running
+	running inspect.Running
 	maps    []procfs.Mapping
 	environ []string
 	status  map[string]string
@@ -41,12 +40,12 @@ var processChecks = []check[process]{
 
 // Process checks a running process, and the system's settings.
 func Process(w World, pid int) (Report, error) {
-	running, err := allocators.Of(w.Proc, pid)
+	running, err := inspect.AllocatorOf(w.Proc, pid)
 	if err != nil {
 		return Report{}, w.Proc.Explain(pid, err)
 	}
 	p := process{pid: pid, running: running}
-	if running.Name == allocators.Ours { // its own library knows best which options there are
+	if running.Name == inspect.Ours { // its own library knows best which options there are
 		if options := OptionsOf(filepath.Join(w.Proc.Path(pid, "root"), running.Path)); options != nil {
 			w.Options = options
 		}
@@ -81,11 +80,11 @@ func isSeparator(r rune) bool { return r == ':' || r == ' ' }
 // notEffective finds out why a preloaded Granary is not the allocator that is called.
 func notEffective(w World, p process) []Finding {
 	name := p.wantsGranary()
-	if name == "" || p.running.Name == allocators.Ours {
+	if name == "" || p.running.Name == inspect.Ours {
 		return nil
 	}
 	for _, other := range p.running.Others {
-		if other.Name == allocators.Ours {
+		if other.Name == inspect.Ours {
 			return one(Problem, fmt.Sprintf("LD_PRELOAD put Granary into the process, but its malloc is not called: %s comes first, from %s", p.running.Name, p.running.Path),
 				"name libgranary.so first in LD_PRELOAD; if the program defines malloc itself, build it without its own allocator (Redis: MALLOC=libc)")
 		}
@@ -96,7 +95,7 @@ func notEffective(w World, p process) []Finding {
 
 // staticProgram says beforehand what nobody has tried yet.
 func staticProgram(_ World, p process) []Finding {
-	if p.running.How != allocators.Static || p.running.Name == allocators.Ours || p.running.Name == "Go" || p.wantsGranary() != "" {
+	if p.running.How != inspect.Static || p.running.Name == inspect.Ours || p.running.Name == "Go" || p.wantsGranary() != "" {
 		return nil
 	}
 	return one(Note, fmt.Sprintf("the program is static and holds its allocator, %s: no library can be preloaded into it", p.running.Name),
@@ -129,7 +128,7 @@ func several(_ World, p process) []Finding {
 	}
 	f := Finding{Severity: Note, What: fmt.Sprintf("further allocators are loaded but their malloc is not called: %s; %s serves the program", strings.Join(names, ", "), p.running.Name),
 		Remedy: "nothing if the program is linked to them; a program that calls functions only they have (mallctl, MallocExtension) still reaches them, and gets figures of an empty heap"}
-	if p.running.Name != allocators.Ours {
+	if p.running.Name != inspect.Ours {
 		f.Severity, f.Remedy = Warning, "load one allocator: remove the others from LD_PRELOAD, or put the wanted one first"
 	}
 	return []Finding{f}
@@ -145,7 +144,7 @@ func deleted(_ World, p process) []Finding {
 
 // reading finds out whether the other commands could look into the process.
 func reading(_ World, p process) []Finding {
-	if p.running.Name != allocators.Ours {
+	if p.running.Name != inspect.Ours {
 		return nil
 	}
 	target, err := inspect.Open(p.pid)
@@ -176,7 +175,7 @@ func addressSpace(w World, p process) []Finding {
 	if err != nil || limits["Max address space"] == (procfs.Limit{}) || soft == procfs.Unlimited {
 		return nil
 	}
-	return one(Warning, fmt.Sprintf("the address space of the process is limited to %s (ulimit -v), which counts what an allocator only reserves", present.Bytes(soft)),
+	return one(Warning, fmt.Sprintf("the address space of the process is limited to %s (ulimit -v), which counts what an allocator only reserves", term.Bytes(soft)),
 		"remove the limit and bound memory with a cgroup instead (systemd: MemoryMax=)")
 }
 
@@ -186,9 +185,9 @@ func cgroup(w World, p process) []Finding {
 	if errors.Is(err, procfs.ErrNoCgroup) || err != nil || limit == procfs.Unlimited || g.Current < limit/10*9 {
 		return nil
 	}
-	what := fmt.Sprintf("the memory control group %s uses %s of %s", g.Path, present.Bytes(g.Current), present.Bytes(limit))
+	what := fmt.Sprintf("the memory control group %s uses %s of %s", g.Path, term.Bytes(g.Current), term.Bytes(limit))
 	remedy := "find out what the memory is with `granary why PID`, or raise the limit"
-	if p.running.Name == allocators.Ours {
+	if p.running.Name == inspect.Ours {
 		remedy = fmt.Sprintf("`granary ctl %d purge` gives back what is free now; `granary why %d` says what the rest is; else raise the limit", p.pid, p.pid)
 	}
 	if g.High < g.Max && g.Current >= g.High {
@@ -210,12 +209,12 @@ func swapped(_ World, p process) []Finding {
 	if kb < 1024 {
 		return nil
 	}
-	return one(Warning, fmt.Sprintf("%s of the process lie in swap, which RSS does not show", present.Bytes(kb<<10)),
+	return one(Warning, fmt.Sprintf("%s of the process lie in swap, which RSS does not show", term.Bytes(kb<<10)),
 		"give the machine or the cgroup more memory, or lower vm.swappiness")
 }
 
 func rseqOff(_ World, p process) []Finding {
-	if p.running.Name != allocators.Ours || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
+	if p.running.Name != inspect.Ours || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
 		return nil
 	}
 	return one(Warning, "GLIBC_TUNABLES switches restartable sequences off, so Granary cannot use its caches for each CPU and is slower",

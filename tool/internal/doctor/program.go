@@ -4,29 +4,29 @@ import (
 	"fmt"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 )
 
 // program is a program before it is started.
 type program struct {
 	path string
-	file allocators.File
+	file inspect.ProgramFile
 }
 
 var programChecks = []check[program]{
 	{"preload", preloadable},
 	{"own malloc", ownMalloc},
-	{"options", func(w World, _ program) []Finding { return options(w, allocators.Ours, w.Environ) }},
+	{"options", func(w World, _ program) []Finding { return options(w, inspect.Ours, w.Environ) }},
 	{"restartable sequences", func(w World, _ program) []Finding {
-		return rseqOff(w, process{running: allocators.Running{Name: allocators.Ours}, environ: w.Environ})
+		return rseqOff(w, process{running: inspect.Running{Name: inspect.Ours}, environ: w.Environ})
 	}},
 }
 
 // Program checks whether the program at path would run under Granary, and the system's settings.
 func Program(w World, path string) (Report, error) {
 	p := program{path: path}
-	file, err := allocators.InFile(path)
+	file, err := inspect.AllocatorInFile(path)
 	if err == nil {
 		p.file = file // a script has none; the first check follows it to its interpreter
 	}
@@ -41,7 +41,7 @@ func preloadable(w World, p program) []Finding {
 	if w.Library == "" {
 		return one(Problem, "libgranary.so was not found, so nothing can be preloaded", "build it with `make`, or name it with --lib PATH or GRANARY_LIB")
 	}
-	if p.file.Kind == allocators.Ours {
+	if p.file.Kind == inspect.Ours {
 		return nil // it is linked already
 	}
 	caller := preload.CurrentCredentials()
@@ -57,7 +57,7 @@ func preloadable(w World, p program) []Finding {
 
 func ownMalloc(_ World, p program) []Finding {
 	switch {
-	case p.file.Kind == allocators.Ours:
+	case p.file.Kind == inspect.Ours:
 		return nil
 	case p.file.Kind != "" && !p.file.Static:
 		return one(Problem, fmt.Sprintf("the program contains %s and calls it directly, so a preloaded malloc serves only the rest of it", p.file.Kind),
@@ -65,7 +65,7 @@ func ownMalloc(_ World, p program) []Finding {
 	case p.file.DefinesMalloc && !p.file.Static:
 		return one(Problem, "the program defines malloc itself, which comes before every preloaded library",
 			"build it without its own malloc, or link it with granary.o")
-	case len(p.file.Needs) > 0 && p.file.Needs[0] != allocators.Ours:
+	case len(p.file.Needs) > 0 && p.file.Needs[0] != inspect.Ours:
 		return one(Note, fmt.Sprintf("it is linked to %s, which is loaded as well; a preloaded Granary comes before it", strings.Join(p.file.Needs, ", ")),
 			"nothing; build it with the C library's malloc to save that memory (Redis: make MALLOC=libc)")
 	case p.file.Go:

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

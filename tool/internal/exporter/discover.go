@@ -5,9 +5,8 @@ import (
 	"os"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // recheck is how often a process that ran another allocator is looked at again: it may have called
@@ -68,8 +67,8 @@ func (d *Discovery) verdict(pid int) (verdict, bool) {
 	if v, ok := d.seen[pid]; ok && v.started == st.StartTicks && (v.ours || now.Sub(v.at) < recheck) {
 		return v, true
 	}
-	running, err := allocators.Of(d.proc, pid)
-	ours := err == nil && running.Name == allocators.Ours
+	running, err := inspect.AllocatorOf(d.proc, pid)
+	ours := err == nil && running.Name == inspect.Ours
 	if errors.Is(err, os.ErrPermission) {
 		ours = publishes(pid)
 	}

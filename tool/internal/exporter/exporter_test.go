@@ -20,12 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -80,7 +78,7 @@ func config(pids ...int) Config {
 func TestMetricsHaveTheNamesOfTheTableInBaseUnits(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "redis-server", "8": `odd "name"`})
 	got := text(t, New(config(7, 8), proc, func(int) (*inspect.Snapshot, error) { return snapshot(), nil }, time.Now))
-	golden.Check(t, "testdata/metrics.golden", []byte(got))
+	testkit.Check(t, "testdata/metrics.golden", []byte(got))
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed")
@@ -140,7 +138,7 @@ func TestOnlyCommandsThatMatch(t *testing.T) {
 // granary starts a process under the built library.
 func granary(t *testing.T) int {
 	t.Helper()
-	return specimen.Sleep(t, "LD_PRELOAD="+built.Library(t)).Pid
+	return testkit.Sleep(t, "LD_PRELOAD="+testkit.Library(t)).Pid
 }
 
 func TestARealProcessIsFoundServedAndForgotten(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"

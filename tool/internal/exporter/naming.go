@@ -3,7 +3,7 @@ package exporter
 import (
 	"math"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

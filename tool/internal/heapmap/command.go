@@ -10,12 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -56,7 +54,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.BoolVar(&o.pages, "pages", false, "list pages that live objects hold in place though they leave most of them idle, and, while sampling is on, whose objects")
 	fs.IntVar(&o.limit, "limit", 20, "with --pages, list at most this `number` of them; 0: all")
 	fs.BoolVar(&o.json, "json", false, "print JSON; with --walk a line an object")
-	return cli.Arguments(1, 1, subject.Usage, func(ctx context.Context, env cli.Env, args []string) error {
+	return cli.Arguments(1, 1, inspect.SubjectUsage, func(ctx context.Context, env cli.Env, args []string) error {
 		if o.pages {
 			return o.showPages(ctx, env, args[0])
 		}
@@ -72,7 +70,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 const readings = 3
 
 func read(arg string) (title string, h *inspect.HeapMap, err error) {
-	s, err := subject.Open(procfs.Live(), arg)
+	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
 		return "", nil, err
 	}
@@ -101,7 +99,7 @@ func (o options) show(env cli.Env, title string, h *inspect.HeapMap) error {
 	case o.svg != "" || o.png != "":
 		err = errors.Join(save(o.svg, p.SVG), save(o.png, p.PNG))
 	case o.json:
-		err = present.JSON(env.Stdout, h)
+		err = term.JSON(env.Stdout, h)
 	default:
 		width, _ := term.Width(env.Stdout)
 		p.Write(env.Stdout, width)
@@ -138,7 +136,7 @@ func walk(out io.Writer, h *inspect.HeapMap, asJSON bool) error {
 	var err error
 	h.Walk(func(o inspect.Object) bool {
 		if asJSON {
-			err = present.JSONLine(w, object{fmt.Sprintf("%#x", o.Address), o.Size})
+			err = term.JSONLine(w, object{fmt.Sprintf("%#x", o.Address), o.Size})
 		} else {
 			_, err = fmt.Fprintf(w, "%#x %d\n", o.Address, o.Size)
 		}

@@ -6,7 +6,7 @@ import (
 	"image/color"
 	"io"
 
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/font/liberation"
@@ -144,7 +144,7 @@ func (d drawing) legend(p Picture, y vg.Length) vg.Length {
 		if bytes == 0 {
 			continue
 		}
-		label := fmt.Sprintf("%s %s", Kind(kind), present.Bytes(bytes))
+		label := fmt.Sprintf("%s %s", Kind(kind), term.Bytes(bytes))
 		if Kind(kind) == Slab {
 			for _, fill := range []float64{0, 0.5, 1} {
 				d.rect(x, y-textSize, textSize, textSize, colorOf(Cell{Slab, fill}))
@@ -251,6 +251,6 @@ func (p Picture) bars(d drawing, y vg.Length) {
 			d.rect(x, y-textSize+1, w, textSize, part.fill)
 			x += w
 		}
-		d.text(x+4, y, textSize, present.Bytes(c.Bytes))
+		d.text(x+4, y, textSize, term.Bytes(c.Bytes))
 	}
 }

@@ -12,12 +12,10 @@ import (
 	"syscall"
 	"testing"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 const (
@@ -79,12 +77,12 @@ func TestTextAndPictures(t *testing.T) {
 	p := Draw("process 812 (app), Granary 0.1.0", example())
 	var out bytes.Buffer
 	p.Write(&out, 0)
-	golden.Check(t, "testdata/heap.golden", out.Bytes())
+	testkit.Check(t, "testdata/heap.golden", out.Bytes())
 	out.Reset()
 	if err := p.SVG(&out); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/heap.svg", out.Bytes())
+	testkit.Check(t, "testdata/heap.svg", out.Bytes())
 	out.Reset()
 	if err := p.PNG(&out); err != nil {
 		t.Fatal(err)
@@ -155,12 +153,12 @@ func call(args ...string) (string, string, int) {
 // holder is a stopped python under the built library.
 func holder(t *testing.T) int {
 	t.Helper()
-	process := specimen.Python(t, "import time\nheld = [bytes(500 + i % 3000) for i in range(20000)]\nbig = bytes(5 << 20)\nprint('ready', flush=True)\ntime.sleep(60)",
-		"LD_PRELOAD="+built.Library(t), "PYTHONMALLOC=malloc")
+	process := testkit.Python(t, "import time\nheld = [bytes(500 + i % 3000) for i in range(20000)]\nbig = bytes(5 << 20)\nprint('ready', flush=True)\ntime.sleep(60)",
+		"LD_PRELOAD="+testkit.Library(t), "PYTHONMALLOC=malloc")
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	specimen.Await(t, process.Pid, "T")
+	testkit.Await(t, process.Pid, "T")
 	return process.Pid
 }
 
@@ -260,5 +258,5 @@ func TestPagesThatAreHeld(t *testing.T) {
 	held.Worst = held.Worst[:5]
 	var out bytes.Buffer
 	held.write(&out, 0)
-	golden.Check(t, "testdata/pages.golden", out.Bytes())
+	testkit.Check(t, "testdata/pages.golden", out.Bytes())
 }

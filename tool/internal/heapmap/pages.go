@@ -8,14 +8,12 @@ import (
 	"io"
 	"slices"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/profile"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/symbol"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // HeldPages are the pages that live objects hold in place, and whose these are as far as it is known.
@@ -46,7 +44,7 @@ type HeldPage struct {
 
 // showPages reads what arg names and prints its half-empty pages.
 func (o options) showPages(ctx context.Context, env cli.Env, arg string) (err error) {
-	s, err := subject.Open(procfs.Live(), arg)
+	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
 		return err
 	}
@@ -63,14 +61,14 @@ func (o options) showPages(ctx context.Context, env cli.Env, arg string) (err er
 		held.Worst = held.Worst[:o.limit]
 	}
 	if o.json {
-		return present.JSON(env.Stdout, held)
+		return term.JSON(env.Stdout, held)
 	}
 	width, _ := term.Width(env.Stdout)
 	held.write(env.Stdout, width)
 	return nil
 }
 
-func hold(ctx context.Context, env cli.Env, s *subject.Subject, h *inspect.HeapMap) (HeldPages, error) {
+func hold(ctx context.Context, env cli.Env, s *inspect.Subject, h *inspect.HeapMap) (HeldPages, error) {
 	stacks := map[uint64]string{}
 	sampling := false
 	if s.CanSample() {
@@ -90,7 +88,7 @@ func hold(ctx context.Context, env cli.Env, s *subject.Subject, h *inspect.HeapM
 }
 
 // stacksOfPages names the stack of a sampled object for each page that has one.
-func stacksOfPages(ctx context.Context, env cli.Env, s *subject.Subject, samples *inspect.Samples, osPage uint64) (map[uint64]string, error) {
+func stacksOfPages(ctx context.Context, env cli.Env, s *inspect.Subject, samples *inspect.Samples, osPage uint64) (map[uint64]string, error) {
 	modules, err := s.Modules()
 	if err != nil {
 		return nil, err
@@ -136,23 +134,23 @@ func Held(h *inspect.HeapMap, stacks map[uint64]string) HeldPages {
 }
 
 func (p HeldPages) write(w io.Writer, width int) {
-	fmt.Fprintf(w, "%s: %s pages are held in place by live objects that leave %s of them idle\n", p.Title, present.Count(uint64(p.Pages)), present.Bytes(p.Idle))
+	fmt.Fprintf(w, "%s: %s pages are held in place by live objects that leave %s of them idle\n", p.Title, term.Count(uint64(p.Pages)), term.Bytes(p.Idle))
 	if p.Pages == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	t := present.Table{Header: []string{" SIZE", " PAGES", " IDLE", " IDLE OF EACH"}}
+	t := term.Table{Header: []string{" SIZE", " PAGES", " IDLE", " IDLE OF EACH"}}
 	for i, c := range p.Class {
 		if i == 10 {
 			break
 		}
-		t.Rows = append(t.Rows, []string{present.Count(c.Size), present.Count(uint64(c.Pages)), present.Bytes(c.Idle), present.Bytes(c.Idle / uint64(c.Pages))})
+		t.Rows = append(t.Rows, []string{term.Count(c.Size), term.Count(uint64(c.Pages)), term.Bytes(c.Idle), term.Bytes(c.Idle / uint64(c.Pages))})
 	}
 	t.Write(w, width)
 	fmt.Fprintln(w, "\nThe emptiest of them")
-	t = present.Table{Header: []string{"PAGE", " SIZE", " LIVE", " IDLE", "A SAMPLED OBJECT ON IT (innermost first)"}}
+	t = term.Table{Header: []string{"PAGE", " SIZE", " LIVE", " IDLE", "A SAMPLED OBJECT ON IT (innermost first)"}}
 	for _, page := range p.Worst {
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("%#x", page.Address), present.Count(page.Size), present.Count(page.Live), present.Bytes(page.Idle), page.Stack})
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%#x", page.Address), term.Count(page.Size), term.Count(page.Live), term.Bytes(page.Idle), page.Stack})
 	}
 	t.Write(w, width)
 	if !p.Stacks {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sort"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // Kind is what a granule is used for.
@@ -186,7 +186,7 @@ func (c Class) label() string {
 	if c.Size == 0 {
 		return "other"
 	}
-	return present.Count(c.Size)
+	return term.Count(c.Size)
 }
 
 // Totals are the bytes of each kind of granule.

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // shades from nearly empty to full.
@@ -47,10 +47,10 @@ func used(t Tracker) bool {
 // Write prints the picture in lines of at most width columns.
 func (p Picture) Write(w io.Writer, width int) {
 	size := uint64(2 << 20)
-	fmt.Fprintf(w, "%s: %s of address space in trackers of 2 MiB\n", p.Title, present.Bytes(uint64(len(p.Trackers))*size))
+	fmt.Fprintf(w, "%s: %s of address space in trackers of 2 MiB\n", p.Title, term.Bytes(uint64(len(p.Trackers))*size))
 	for kind, bytes := range p.Totals() {
 		if bytes > 0 {
-			fmt.Fprintf(w, "  %-26s %10s\n", Kind(kind), present.Bytes(bytes))
+			fmt.Fprintf(w, "  %-26s %10s\n", Kind(kind), term.Bytes(bytes))
 		}
 	}
 	fmt.Fprintf(w, "\nA character a tracker: %s share that lives, [== large block, _ nothing lives, ~ free but dirty, . free\n", string(shades))
@@ -96,11 +96,11 @@ func (p Picture) lines(w io.Writer, n int) {
 	}
 }
 
-func (p Picture) classTable() present.Table {
-	t := present.Table{Header: []string{" SIZE", " SLABS", " BYTES", " LIVE", " CACHED", " FREE", " EMPTY PAGES", "FULL"}}
+func (p Picture) classTable() term.Table {
+	t := term.Table{Header: []string{" SIZE", " SLABS", " BYTES", " LIVE", " CACHED", " FREE", " EMPTY PAGES", "FULL"}}
 	for _, c := range p.shown() {
-		share := func(n uint64) string { return present.Percent(float64(n), float64(c.Bytes)) }
-		t.Rows = append(t.Rows, []string{c.label(), present.Count(uint64(c.Slabs)), present.Bytes(c.Bytes),
+		share := func(n uint64) string { return term.Percent(float64(n), float64(c.Bytes)) }
+		t.Rows = append(t.Rows, []string{c.label(), term.Count(uint64(c.Slabs)), term.Bytes(c.Bytes),
 			share(c.Live), share(c.Cached), share(c.Free()), share(c.Clean), histogram(c.Tenths)})
 	}
 	return t

@@ -13,9 +13,9 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 
-	"granary/tool/internal/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // A Command is something to ask of a process.

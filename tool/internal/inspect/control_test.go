@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func request(t *testing.T, target *Target, c Command, patience time.Duration) (Ack, error) {
@@ -96,7 +96,7 @@ func TestAProcessInANamespaceIsReadAndSteered(t *testing.T) {
 	if out, err := exec.Command(unshare, append(apart, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces can be made here: %s", out)
 	}
-	cmd := exec.Command(unshare, append(apart, "env", "LD_PRELOAD="+built.Library(t), "GRANARY_CONF="+never, holder(t), "helper")...)
+	cmd := exec.Command(unshare, append(apart, "env", "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF="+never, holder(t), "helper")...)
 	h := start(t, cmd)
 	children, err := exec.Command("pgrep", "-P", itoa(h.pid())).Output()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // A process that has lived for a while leaves a core file that needs no other file: not even that of
@@ -22,7 +22,7 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 	}
 	dir := t.TempDir()
 	copied := filepath.Join(dir, "libgranary.so")
-	data, err := os.ReadFile(built.Library(t))
+	data, err := os.ReadFile(testkit.Library(t))
 	if err == nil {
 		err = os.WriteFile(copied, data, 0o755)
 	}

@@ -1,6 +1,6 @@
-// Package inspect reads the heap of a process that runs Granary from outside it, and steers it. It
-// needs nothing from the process: no thread, no socket, no signal; a stopped process and a core file
-// are read as well as a running one.
+// Package inspect finds the allocator of a process, and reads and controls a Granary heap from outside
+// the process. It needs no thread, socket or signal in the process; it reads a stopped process and a
+// core file as well.
 //
 // The library describes itself (docs/reference/statistics-layout.md): an ELF note leads to a
 // descriptor, whose rows say by name where each figure lies. A reader uses the rows it knows and

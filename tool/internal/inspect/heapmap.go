@@ -2,9 +2,6 @@ package inspect
 
 import (
 	"math/bits"
-	"slices"
-
-	"granary/tool/internal/procfs"
 )
 
 // A HeapMap is what lies where in a heap. The target is not stopped while it is read: where Consistent
@@ -106,23 +103,6 @@ type Block struct {
 // An Object is one live object or block.
 type Object struct {
 	Address, Size uint64
-}
-
-// HugeBytes is how much of the heap the kernel backs with huge pages, as smaps of the process tells.
-func (h *HeapMap) HugeBytes(smaps []procfs.Region) (bytes uint64) {
-	for _, region := range smaps {
-		inside := func(chunk Range) bool { return chunk.Start <= region.Start && region.End <= chunk.End }
-		if slices.ContainsFunc(h.Chunks, inside) {
-			bytes += region.AnonHugePages
-			continue
-		}
-		// A mapping may hold several chunks that grew together.
-		holds := func(chunk Range) bool { return region.Start <= chunk.Start && chunk.End <= region.End }
-		if slices.ContainsFunc(h.Chunks, holds) {
-			bytes += region.AnonHugePages
-		}
-	}
-	return bytes
 }
 
 // Walk calls visit for each live object, slabs first, by address; it stops when visit returns false.

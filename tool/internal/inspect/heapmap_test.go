@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func mustMap(t *testing.T, target *Target) *HeapMap {
@@ -129,25 +128,6 @@ func TestAStormThatIsStoppedIsConsistentOrSaysSo(t *testing.T) {
 	t.Logf("%d of 40 consistent", consistent)
 }
 
-func TestHugePagesAreThoseOfTheHeap(t *testing.T) {
-	h := &HeapMap{Chunks: []Range{{0x400000, 0x800000}, {0x800000, 0xa00000}}}
-	region := func(start, end, huge uint64) procfs.Region {
-		return procfs.Region{Mapping: procfs.Mapping{Start: start, End: end}, AnonHugePages: huge}
-	}
-	for _, test := range []struct {
-		region procfs.Region
-		want   uint64
-	}{
-		{region(0x400000, 0x600000, 2<<20), 2 << 20}, // a part of a chunk
-		{region(0x400000, 0xa00000, 4<<20), 4 << 20}, // two chunks
-		{region(0xc00000, 0xe00000, 2<<20), 0},       // somebody else's
-	} {
-		if got := h.HugeBytes([]procfs.Region{test.region}); got != test.want {
-			t.Errorf("%+v: %d bytes in huge pages, want %d", test.region.Mapping, got, test.want)
-		}
-	}
-}
-
 func TestTheMapOfAStormIsBounded(t *testing.T) {
 	h := hold(t, "storm", "")
 	target := mustOpen(t, h.pid())
@@ -166,7 +146,7 @@ func coreOf(t *testing.T, options string) (string, map[string]uint64) {
 		return "", nil
 	}
 	dir := t.TempDir()
-	cmd := exec.Command("sh", "-c", "ulimit -c unlimited; LD_PRELOAD="+built.Library(t)+" exec "+holder(t)+" abort")
+	cmd := exec.Command("sh", "-c", "ulimit -c unlimited; LD_PRELOAD="+testkit.Library(t)+" exec "+holder(t)+" abort")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GRANARY_CONF="+options)
 	h := start(t, cmd)

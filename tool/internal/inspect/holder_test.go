@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 var compileOnce sync.Once
@@ -59,7 +59,7 @@ var figure = regexp.MustCompile(`<granary name="([a-z_]+)" unit="[a-z]+" value="
 func hold(t testing.TB, mode, options string) *held {
 	t.Helper()
 	cmd := exec.Command(holder(t), mode)
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF="+options)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF="+options)
 	return start(t, cmd)
 }
 

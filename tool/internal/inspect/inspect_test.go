@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"granary/tool/internal/built"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // quiet keeps the heap as it is while it is looked at.
@@ -157,7 +157,7 @@ func TestAStormIsReadInATightLoop(t *testing.T) {
 
 // The note must be found however the library came into the program.
 func TestLinkedProgramsAreRead(t *testing.T) {
-	folder := filepath.Dir(built.Library(t))
+	folder := filepath.Dir(testkit.Library(t))
 	for name, arguments := range map[string][]string{
 		"static, stripped, sections collected": {"-static", "-s", "-Wl,--gc-sections", filepath.Join(folder, "granary.o")},
 		"archive":                              {"-Wl,--gc-sections", filepath.Join(folder, "libgranary.a")},

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"granary/tool/internal/built"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func TestALibraryDescribesItselfInItsFile(t *testing.T) {
-	l, err := OpenLibrary(built.Library(t))
+	l, err := OpenLibrary(testkit.Library(t))
 	if err != nil {
 		t.Fatal(err)
 	}

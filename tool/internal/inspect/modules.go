@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // A Module is a mapping of a file that code may lie in.

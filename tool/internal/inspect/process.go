@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 
-	"granary/tool/internal/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // process is the memory of a live process.

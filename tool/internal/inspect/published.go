@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // published is what a process with option stats_file writes once a second: a core file of the memory

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func publishedPath(pid int) string { return "/dev/shm/granary." + itoa(pid) }
@@ -66,7 +66,7 @@ func TestTheFileGoesWithTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF=stats_file:true")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF=stats_file:true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestAProcessOfAnotherPIDNamespace(t *testing.T) {
 		t.Skip("only root can make a PID namespace")
 	}
 	cmd := exec.Command(holder(t), "helper")
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t), "GRANARY_CONF=stats_file:true")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF=stats_file:true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	h := start(t, cmd)
 	t.Cleanup(func() { os.Remove(publishedPath(1)) })

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // A Target is a process or a core file whose heap can be read. It is not safe for use by several

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/profile"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/symbol"
-	"granary/tool/internal/term"
+	"github.com/spf13/pflag"
 )
 
 // Row is the command `granary leaks`.
@@ -94,7 +93,7 @@ type ReportStack struct {
 }
 
 func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string) (err error) {
-	s, err := subject.Open(procfs.Live(), arg)
+	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
 		return err
 	}
@@ -127,7 +126,7 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 		r.Stacks = r.Stacks[:o.limit]
 	}
 	if o.json {
-		return present.JSON(env.Stdout, r)
+		return term.JSON(env.Stdout, r)
 	}
 	r.write(env)
 	return nil
@@ -154,21 +153,21 @@ func (w *Watch) Follow(ctx context.Context, session *profile.Session, length tim
 
 func (r Report) write(env cli.Env) {
 	out := env.Stdout
-	fmt.Fprintf(out, "%s: watched for %.0f s, read %d times, one sample in %s\n", r.Title, r.Seconds, r.Readings, present.Bytes(r.Rate))
+	fmt.Fprintf(out, "%s: watched for %.0f s, read %d times, one sample in %s\n", r.Title, r.Seconds, r.Readings, term.Bytes(r.Rate))
 	if r.Readings < 6 {
 		fmt.Fprintln(out, "That was too short to judge growth: watch longer with --for.")
 		return
 	}
 	sure := 0
-	t := present.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"}}
+	t := term.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"}}
 	for _, s := range r.Stacks {
 		least := "-"
 		if s.AtLeast > 0 {
 			sure++
-			least = present.Bytes(uint64(s.AtLeast))
+			least = term.Bytes(uint64(s.AtLeast))
 		}
-		t.Rows = append(t.Rows, []string{present.Bytes(uint64(s.PerMinute)), least, confidence(s.Confidence),
-			present.Bytes(uint64(s.InUse)), present.Percent(s.Old, s.InUse), profile.Chain(s.Stack, 8)})
+		t.Rows = append(t.Rows, []string{term.Bytes(uint64(s.PerMinute)), least, confidence(s.Confidence),
+			term.Bytes(uint64(s.InUse)), term.Percent(s.Old, s.InUse), profile.Chain(s.Stack, 8)})
 	}
 	switch {
 	case len(t.Rows) == 0:

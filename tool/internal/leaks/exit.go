@@ -10,14 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	pprofile "github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/present"
-	"granary/tool/internal/profile"
-	"granary/tool/internal/symbol"
-	"granary/tool/internal/term"
+	pprofile "github.com/google/pprof/profile"
 )
 
 // command runs a program and lists what it had not freed when it ended. The program writes a profile at
@@ -91,7 +90,7 @@ func (o options) leftBehind(ctx context.Context, env cli.Env, dir string, rate u
 		}
 		symbol.NewFinder(env.Getenv).Symbolize(ctx, p)
 		if o.json {
-			if err := present.JSON(env.Stderr, left(p)); err != nil {
+			if err := term.JSON(env.Stderr, left(p)); err != nil {
 				return err
 			}
 			continue
@@ -129,7 +128,7 @@ func (o options) writeLeft(w io.Writer, p *pprofile.Profile, rate uint64) {
 	if len(p.Mapping) > 0 {
 		name = filepath.Base(p.Mapping[0].File)
 	}
-	fmt.Fprintf(w, "%s had not freed about %s when it ended (one sample in %s; whether it could still reach them, LeakSanitizer tells):\n", name, present.Bytes(uint64(total)), present.Bytes(rate))
+	fmt.Fprintf(w, "%s had not freed about %s when it ended (one sample in %s; whether it could still reach them, LeakSanitizer tells):\n", name, term.Bytes(uint64(total)), term.Bytes(rate))
 	width, _ := term.Width(w)
 	profile.WriteText(w, p, bytes, objects, o.limit, width)
 }

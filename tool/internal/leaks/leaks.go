@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // A Watch gathers readings of one process. All belong to the same run of sampling.

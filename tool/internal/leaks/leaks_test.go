@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // A site allocates objects of one size at a rate; each lives for an exponentially distributed time, or

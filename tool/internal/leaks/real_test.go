@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // leaky has thirty times as much churn as it leaks; called with a word, it leaks a known amount and ends.
@@ -59,15 +58,15 @@ func program(t *testing.T) string {
 func call(t *testing.T, args ...string) (string, string, int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	env := cli.Env{Stdout: &out, Stderr: &errs, Environ: append(os.Environ(), "GRANARY_LIB="+built.Library(t))}
+	env := cli.Env{Stdout: &out, Stderr: &errs, Environ: append(os.Environ(), "GRANARY_LIB="+testkit.Library(t))}
 	code := cli.Main(t.Context(), env, []cli.Command{Row}, append([]string{"leaks"}, args...))
 	return out.String(), errs.String(), code
 }
 
 func TestLeakOfARealProgramIsFirst(t *testing.T) {
 	cmd := exec.Command(program(t))
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t))
-	specimen.Start(t, cmd)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t))
+	testkit.StartProcess(t, cmd)
 	for range 200 {
 		if target, err := inspect.Open(cmd.Process.Pid); err == nil {
 			target.Close()

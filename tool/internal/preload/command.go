@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"

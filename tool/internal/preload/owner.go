@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // ErrNotImported marks a program that does not call the symbol itself, though its libraries may.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"

@@ -1,5 +1,5 @@
-// Package procfs reads what the kernel says about a process. The root is a parameter, so tests read
-// recorded files.
+// Package procfs reads what the kernel publishes about processes: memory, mappings, control groups and
+// process trees. The root of /proc is a parameter, so tests read recorded files.
 package procfs
 
 import (

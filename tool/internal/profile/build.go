@@ -1,5 +1,5 @@
-// Package profile makes heap profiles of running processes and of core files: who holds the memory,
-// who pins it, who grows. The form that everything goes through is pprof's.
+// Package profile makes heap and CPU profiles of processes and core files, shows them with pprof, and
+// sends them to a continuous profiling server. Every profile has pprof's form.
 package profile
 
 import (
@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 
-	"granary/tool/internal/inspect"
+	"github.com/google/pprof/profile"
 )
 
 // The names of the values of a sample, in their order.

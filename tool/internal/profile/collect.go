@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/subject"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // DefaultRate is the mean distance between samples, in bytes: cheap enough to leave on.
@@ -19,14 +18,14 @@ var answerTime = 5 * time.Second // tests are less patient
 // A Session is sampling in a process, as long as somebody looks. Sampling that it switched on is
 // switched off at its end; what was on before stays on.
 type Session struct {
-	Subject *subject.Subject
+	Subject *inspect.Subject
 	Rate    uint64 // bytes
 	started bool
 	pending bool // the process, which has no helper thread, will begin when it next allocates
 }
 
 // Start switches sampling on, unless it is on.
-func Start(ctx context.Context, s *subject.Subject, rate uint64) (*Session, error) {
+func Start(ctx context.Context, s *inspect.Subject, rate uint64) (*Session, error) {
 	session := &Session{Subject: s, Rate: rate}
 	samples, err := s.Samples()
 	if err != nil {

@@ -7,15 +7,14 @@ import (
 	"io"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/term"
+
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
-
-	"granary/tool/internal/cli"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/symbol"
-	"granary/tool/internal/term"
 )
 
 // Row is the command `granary profile`.
@@ -52,7 +51,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	lifetime := fs.Bool("lifetime", false, "how long freed objects lived")
 	cpu := fs.Bool("cpu", false, "instead, who spends CPU time in the allocator")
 	o.out.flags(fs)
-	return cli.Arguments(1, 1, subject.Usage, func(ctx context.Context, env cli.Env, args []string) error {
+	return cli.Arguments(1, 1, inspect.SubjectUsage, func(ctx context.Context, env cli.Env, args []string) error {
 		o.waits = func() bool { return fs.Changed("seconds") }
 		if *cpu {
 			if err := errors.Join(o.check(), o.out.check()); err != nil {
@@ -118,7 +117,7 @@ func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool
 	if err := errors.Join(o.check(), o.out.check()); err != nil {
 		return err
 	}
-	s, err := subject.Open(procfs.Live(), arg)
+	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
 		return err
 	}
@@ -138,7 +137,7 @@ func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool
 }
 
 // collect samples for as long as was asked for.
-func (o options) collect(ctx context.Context, progress io.Writer, s *subject.Subject, rate uint64) (h Heap, err error) {
+func (o options) collect(ctx context.Context, progress io.Writer, s *inspect.Subject, rate uint64) (h Heap, err error) {
 	session, err := Start(ctx, s, rate)
 	if err != nil {
 		return h, err
@@ -175,7 +174,7 @@ func sleep(ctx context.Context, pid int, d time.Duration) error {
 	}
 }
 
-func finder(env cli.Env, s *subject.Subject) *symbol.Finder {
+func finder(env cli.Env, s *inspect.Subject) *symbol.Finder {
 	f := symbol.NewFinder(env.Getenv)
 	if s.PID != 0 {
 		f.OfProcess(procfs.Live(), s.PID)
@@ -185,7 +184,7 @@ func finder(env cli.Env, s *subject.Subject) *symbol.Finder {
 
 // Headline says what the profile is of.
 func (h Heap) Headline() string {
-	return fmt.Sprintf("%s: %s samples in %v, one in %s", h.Title, present.Count(h.Samples.Taken), h.Samples.For.Round(100*time.Millisecond), present.Bytes(h.Samples.Rate))
+	return fmt.Sprintf("%s: %s samples in %v, one in %s", h.Title, term.Count(h.Samples.Taken), h.Samples.For.Round(100*time.Millisecond), term.Bytes(h.Samples.Rate))
 }
 
 // Words are the sentences above the table of a profile.
@@ -193,17 +192,17 @@ func (h Heap) Words() []string {
 	words := []string{h.Headline()}
 	if lost := h.Samples.Lost; lost.Total() > 0 {
 		words = append(words, fmt.Sprintf("%s samples are missing: %s had no room, %s came while a sample was being taken, %s before a cache was ready",
-			present.Count(lost.Total()), present.Count(lost.Stacks+lost.Samples), present.Count(lost.Reentered), present.Count(lost.Late)))
+			term.Count(lost.Total()), term.Count(lost.Stacks+lost.Samples), term.Count(lost.Reentered), term.Count(lost.Late)))
 	}
 	if e := h.Samples.Ends; e.Early+e.Cut+e.Guessed > 0 {
 		words = append(words, fmt.Sprintf("of %s stacks %s end early, at code without unwind tables; %s are longer than what is kept, and %s were followed by frame pointers alone somewhere",
-			present.Count(h.Samples.Taken), present.Count(e.Early), present.Count(e.Cut), present.Count(e.Guessed)))
+			term.Count(h.Samples.Taken), term.Count(e.Early), term.Count(e.Cut), term.Count(e.Guessed)))
 	}
 	if h.Pins != nil && h.Pins.Pages > 0 {
-		words = append(words, fmt.Sprintf("%s pages are held in place by objects that leave %s of them idle", present.Count(h.Pins.Pages), present.Bytes(h.Pins.Total)))
+		words = append(words, fmt.Sprintf("%s pages are held in place by objects that leave %s of them idle", term.Count(h.Pins.Pages), term.Bytes(h.Pins.Total)))
 	}
 	if h.Arenas.Bytes > 0 {
-		words = append(words, fmt.Sprintf("%s lie in scoped heaps and arenas (%s), which are not sampled: granary_heap_measure tells the program what each holds", present.Bytes(h.Arenas.Bytes), present.Count(h.Arenas.Count)))
+		words = append(words, fmt.Sprintf("%s lie in scoped heaps and arenas (%s), which are not sampled: granary_heap_measure tells the program what each holds", term.Bytes(h.Arenas.Bytes), term.Count(h.Arenas.Count)))
 	}
 	return words
 }

@@ -9,15 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/cpushare"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"granary/tool/internal/bench/cpushare"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/term"
+	"github.com/google/pprof/profile"
 )
 
 // perSecond is how often a busy CPU is sampled; no divisor of a usual clock.
@@ -32,7 +30,7 @@ const (
 
 // CPU samples where the process spends its time, and attributes what is the allocator's to who called it.
 func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
-	s, err := subject.Open(procfs.Live(), arg)
+	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
 		return err
 	}
@@ -75,12 +73,12 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 		return fmt.Errorf("process %d used no CPU time in these %v", s.PID, c.For.Round(100*time.Millisecond))
 	}
 	words := []string{fmt.Sprintf("%s: the allocator takes %s of its CPU time (%s samples in %v)", s.Title,
-		present.Percent(float64(inside), float64(all)), present.Count(uint64(all)), c.For.Round(100*time.Millisecond))}
+		term.Percent(float64(inside), float64(all)), term.Count(uint64(all)), c.For.Round(100*time.Millisecond))}
 	return o.out.write(ctx, env, p, Kind{Type: "cpu"}, words)
 }
 
 // exit is the way out of the allocator's code.
-func (c CPU) exit(env cli.Env, s *subject.Subject) (*exit, error) {
+func (c CPU) exit(env cli.Env, s *inspect.Subject) (*exit, error) {
 	var own []inspect.Module
 	for _, m := range c.Modules {
 		if m.Path == c.Library {

@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/bench/cpushare"
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/cpushare"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func TestCPUByCaller(t *testing.T) {
@@ -30,7 +29,7 @@ func TestCPUByCaller(t *testing.T) {
 	named(t, p)
 	var out bytes.Buffer
 	WriteText(&out, p, Index(p, "cpu"), -1, 0, 0)
-	golden.Check(t, "testdata/cpu.golden", out.Bytes())
+	testkit.Check(t, "testdata/cpu.golden", out.Bytes())
 	if inside, all := c.Inside(); inside != 35 || all != 100 {
 		t.Errorf("%d of %d samples are the allocator's", inside, all)
 	}
@@ -66,7 +65,7 @@ func compile(t *testing.T, text string, flags ...string) string {
 func runs(t *testing.T, program string, env ...string) int {
 	t.Helper()
 	cmd := exec.Command(program)
-	cmd.Env = append(append(os.Environ(), "LD_PRELOAD="+built.Library(t)), env...)
+	cmd.Env = append(append(os.Environ(), "LD_PRELOAD="+testkit.Library(t)), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

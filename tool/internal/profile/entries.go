@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"granary/tool/internal/present"
+	"github.com/google/pprof/profile"
 )
 
 // An Entry is the sum of all samples with the same names in their stacks.
@@ -134,7 +134,7 @@ func WriteText(w io.Writer, p *profile.Profile, index, number, limit, width int)
 		entries, more = entries[:limit], len(entries)-limit
 	}
 	unit := p.SampleType[index].Unit
-	t := present.Table{Header: []string{" " + strings.ToUpper(p.SampleType[index].Type)}}
+	t := term.Table{Header: []string{" " + strings.ToUpper(p.SampleType[index].Type)}}
 	if shares {
 		t.Header = append(t.Header, " SHARE")
 	}
@@ -145,7 +145,7 @@ func WriteText(w io.Writer, p *profile.Profile, index, number, limit, width int)
 	for _, e := range entries {
 		cells := []string{amount(e.Values[index], unit)}
 		if shares {
-			cells = append(cells, present.Percent(float64(e.Values[index]), float64(total)))
+			cells = append(cells, term.Percent(float64(e.Values[index]), float64(total)))
 		}
 		if number >= 0 {
 			cells = append(cells, amount(e.Values[number], "count"))
@@ -163,11 +163,11 @@ func amount(n int64, unit string) string {
 	case n < 0:
 		return "-" + amount(-n, unit)
 	case unit == "bytes":
-		return present.Bytes(uint64(n))
+		return term.Bytes(uint64(n))
 	case unit == "nanoseconds":
 		return fmt.Sprintf("%.3g s", float64(n)/1e9)
 	}
-	return present.Count(uint64(n))
+	return term.Count(uint64(n))
 }
 
 // Chain shows a stack in a line, at most `limit` functions of it.

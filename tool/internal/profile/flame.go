@@ -10,9 +10,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"granary/tool/internal/present"
+	"github.com/google/pprof/profile"
 )
 
 // A node of the flame graph: a function as called by those below it.
@@ -92,7 +92,7 @@ func (f flame) draw(n *node, left float64, top int) {
 	if width < flameLeast {
 		return
 	}
-	share := present.Percent(float64(n.value), float64(f.total))
+	share := term.Percent(float64(n.value), float64(f.total))
 	fmt.Fprintf(f.out, `<g><title>%s: %s, %s</title><rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s" rx="2"/>`,
 		html.EscapeString(n.name), amount(n.value, f.unit), share, left, top, max(0.2, width-0.6), flameRow-1, color(n.name))
 	if room := int((width - 6) / flameGlyph); room >= 3 {

@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"runtime"
 
-	"granary/tool/internal/bench/cpushare"
-	"granary/tool/internal/callframe"
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/cpushare"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // An exit finds the way out of the allocator's frames: to whoever called it.
 type exit struct {
-	table   *callframe.Table
+	table   *FrameTable
 	modules []inspect.Module // of the allocator
 	loads   []elf.ProgHeader
 }
 
 // newExit reads the call frame information of the allocator's file.
 func newExit(f *elf.File, library []inspect.Module) (*exit, error) {
-	table, err := callframe.Read(f)
+	table, err := ReadFrames(f)
 	if err != nil {
 		return nil, fmt.Errorf("read how the allocator's functions are left: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // WriteLifetimes prints how long freed objects of each stack lived, the stacks that allocate most
@@ -32,10 +32,10 @@ func WriteLifetimes(w io.Writer, h Heap, b Built, limit, width int) {
 	if limit > 0 && len(order) > limit {
 		order, more = order[:limit], len(order)-limit
 	}
-	t := present.Table{Header: []string{" ALLOCATED", " FREED", " HALF WITHIN", " 90 % WITHIN", "1 ms to 2.3 h", "STACK (innermost first)"}}
+	t := term.Table{Header: []string{" ALLOCATED", " FREED", " HALF WITHIN", " 90 % WITHIN", "1 ms to 2.3 h", "STACK (innermost first)"}}
 	for _, i := range order {
 		s := h.Samples.Stacks[i]
-		t.Rows = append(t.Rows, []string{present.Bytes(uint64(s.Allocated.Bytes)), present.Percent(s.Freed.Bytes, s.Allocated.Bytes),
+		t.Rows = append(t.Rows, []string{term.Bytes(uint64(s.Allocated.Bytes)), term.Percent(s.Freed.Bytes, s.Allocated.Bytes),
 			within(s, 0.5), within(s, 0.9), spark(s.Lifetimes), Chain(NamesOf(b.Stacks[i]), frameLimit)})
 	}
 	t.Write(w, width)

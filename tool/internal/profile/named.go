@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
 
-	"granary/tool/internal/symbol"
+	"github.com/google/pprof/profile"
 )
 
 // Named is Build with names, as far as f finds any.

@@ -8,12 +8,11 @@ import (
 	"io"
 	"os"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/term"
+
 	"github.com/google/pprof/profile"
 	"github.com/spf13/pflag"
-
-	"granary/tool/internal/cli"
-	"granary/tool/internal/pprofview"
-	"granary/tool/internal/term"
 )
 
 // output is where a profile goes and in which form.
@@ -66,7 +65,7 @@ func (o *output) write(ctx context.Context, env cli.Env, p *profile.Profile, kin
 		o.print(env, p, index, kind, words)
 	}
 	if o.http != "" {
-		view := pprofview.View{Profile: p, Type: p.SampleType[index].Type, Listen: o.http, Out: env.Stdout}
+		view := Web{Profile: p, Type: p.SampleType[index].Type, Listen: o.http, Out: env.Stdout}
 		return view.Serve(ctx)
 	}
 	return nil

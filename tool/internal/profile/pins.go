@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // Pins tells who keeps pages of the system in memory that are mostly idle. The idle bytes of a page

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/symbol"
+	"github.com/google/pprof/profile"
 )
 
 const (
@@ -76,7 +76,7 @@ func TestProfileSurvivesBeingWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/profile.golden", []byte(p.String()))
+	testkit.Check(t, "testdata/profile.golden", []byte(p.String()))
 	if DefaultIndex(p) != Index(p, InUseSpace) {
 		t.Error("bytes in use are not shown first")
 	}
@@ -98,7 +98,7 @@ func TestTextShowsEachKind(t *testing.T) {
 	out.WriteString("lifetimes\n")
 	WriteLifetimes(&out, h, built, 0, 0)
 	out.WriteString(strings.Join(h.Words(), "\n") + "\n")
-	golden.Check(t, "testdata/text.golden", out.Bytes())
+	testkit.Check(t, "testdata/text.golden", out.Bytes())
 }
 
 func TestCollapsedAndFlame(t *testing.T) {
@@ -108,11 +108,11 @@ func TestCollapsedAndFlame(t *testing.T) {
 	if err := WriteCollapsed(&out, p, Index(p, InUseSpace)); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/collapsed.golden", out.Bytes())
+	testkit.Check(t, "testdata/collapsed.golden", out.Bytes())
 	if err := WriteFlame(&picture, p, Index(p, InUseSpace), "in use <&>"); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/flame.svg.golden", picture.Bytes())
+	testkit.Check(t, "testdata/flame.svg.golden", picture.Bytes())
 }
 
 // The corrections that readers make for sampling must not change our estimates.
@@ -122,7 +122,7 @@ func TestHeapV2IsReadBack(t *testing.T) {
 	if err := WriteHeapV2(&out, p); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/heap_v2.golden", out.Bytes())
+	testkit.Check(t, "testdata/heap_v2.golden", out.Bytes())
 	back, err := parseHeapV2(out.String())
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestDiffIsWhatGrew(t *testing.T) {
 	}
 	var out bytes.Buffer
 	WriteText(&out, d, Index(d, InUseSpace), -1, 0, 0)
-	golden.Check(t, "testdata/diff.golden", out.Bytes())
+	testkit.Check(t, "testdata/diff.golden", out.Bytes())
 }
 
 func TestEmptyProfileIsSaid(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // A planted is a program of testdata/planted.c that waits.
@@ -37,7 +37,7 @@ func plant(t *testing.T, mode string, more ...string) *planted {
 		t.Fatal(err)
 	}
 	p := &planted{t: t, cmd: exec.Command(compile(t, string(text), "-fno-optimize-sibling-calls"), append([]string{mode}, more...)...)}
-	p.cmd.Env = append(os.Environ(), "LD_PRELOAD="+built.Library(t))
+	p.cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t))
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +73,9 @@ func (p *planted) allocate() {
 	}
 }
 
-func (p *planted) open() *subject.Subject {
+func (p *planted) open() *inspect.Subject {
 	p.t.Helper()
-	s, err := subject.Open(procfs.Live(), fmt.Sprint(p.cmd.Process.Pid))
+	s, err := inspect.OpenSubject(procfs.Live(), fmt.Sprint(p.cmd.Process.Pid))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -8,12 +8,11 @@ import (
 	"os"
 	"slices"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+
 	"github.com/google/pprof/profile"
 	"github.com/spf13/pflag"
-
-	"granary/tool/internal/cli"
-	"granary/tool/internal/pprofview"
-	"granary/tool/internal/symbol"
 )
 
 // View is the command `granary profile view`.
@@ -135,7 +134,7 @@ func reports(env cli.Env, p *profile.Profile, kinds map[string]*bool, report []s
 	if err != nil {
 		return err
 	}
-	v := pprofview.View{Profile: p, Out: env.Stdout}
+	v := Web{Profile: p, Out: env.Stdout}
 	if Index(p, kind.Type) >= 0 {
 		v.Type = kind.Type
 	}

@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -69,7 +68,7 @@ func (o options) run(ctx context.Context, env cli.Env, args []string) error {
 		list.Only(o.allocator)
 	}
 	if o.json {
-		err = present.JSON(env.Stdout, list)
+		err = term.JSON(env.Stdout, list)
 	} else {
 		width, _ := term.Width(env.Stdout)
 		list.write(env.Stdout, width)
@@ -94,14 +93,14 @@ func finish(env cli.Env, list List, named bool, err error) error {
 }
 
 func (l List) write(w io.Writer, width int) {
-	t := present.Table{Header: []string{" PID", "ALLOCATOR", "VERSION", "HOW", " HEAP", " RSS", " PSS", "COMMAND"}}
+	t := term.Table{Header: []string{" PID", "ALLOCATOR", "VERSION", "HOW", " HEAP", " RSS", " PSS", "COMMAND"}}
 	for _, p := range l.Processes {
 		name := p.Allocator.Name
 		if len(p.Allocator.Others) > 0 {
 			name += " (+" + p.Allocator.Others[0].Name + ")"
 		}
 		t.Rows = append(t.Rows, []string{strconv.Itoa(p.PID), name, dash(p.Allocator.Version), dash(p.Allocator.How),
-			present.Bytes(p.Heap), present.Bytes(p.RSS), present.Bytes(p.PSS), p.Command})
+			term.Bytes(p.Heap), term.Bytes(p.RSS), term.Bytes(p.PSS), p.Command})
 	}
 	t.Write(w, width)
 }

@@ -11,20 +11,18 @@ import (
 	"strings"
 	"sync"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/footprint"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // A Process is a row of the list. Sizes are bytes.
 type Process struct {
-	PID       int                `json:"pid"`
-	UID       int                `json:"uid"`
-	Command   string             `json:"command"`
-	Allocator allocators.Running `json:"allocator"`
-	RSS       uint64             `json:"rss_bytes"`
-	PSS       uint64             `json:"pss_bytes"`
+	PID       int             `json:"pid"`
+	UID       int             `json:"uid"`
+	Command   string          `json:"command"`
+	Allocator inspect.Running `json:"allocator"`
+	RSS       uint64          `json:"rss_bytes"`
+	PSS       uint64          `json:"pss_bytes"`
 	// Heap is what Granary holds in memory for the program and itself; of other allocators, the
 	// resident anonymous memory that is no stack, which is where their heaps lie.
 	Heap uint64 `json:"heap_bytes"`
@@ -88,20 +86,20 @@ func ended(err error) bool { return procfs.Gone(err) || errors.Is(err, procfs.Er
 
 // One looks at one process.
 func One(proc procfs.FS, pid int) (Process, error) {
-	running, err := allocators.Of(proc, pid)
+	running, err := inspect.AllocatorOf(proc, pid)
 	if err != nil {
 		return Process{}, err
 	}
-	regions, err := footprint.Read(proc, pid)
+	regions, err := procfs.Footprint(proc, pid)
 	if err != nil {
 		return Process{}, err
 	}
-	p := Process{PID: pid, Allocator: running, UID: -1, RSS: footprint.RSS(regions), Command: command(proc, pid)}
+	p := Process{PID: pid, Allocator: running, UID: -1, RSS: procfs.TotalRSS(regions), Command: command(proc, pid)}
 	for _, r := range regions {
 		p.PSS += r.PSS
 	}
-	sum := footprint.Sum(regions)
-	p.Heap = sum[footprint.Heap] + sum[footprint.Anonymous]
+	sum := procfs.SumByKind(regions)
+	p.Heap = sum[procfs.Heap] + sum[procfs.Anonymous]
 	if s := ownFigures(running, pid); s != nil {
 		p.Heap, p.Allocator.Version = Held(s), s.Version
 	}
@@ -114,8 +112,8 @@ func One(proc procfs.FS, pid int) (Process, error) {
 }
 
 // ownFigures are a Granary process's own; nil of one that has not allocated yet, which cannot tell.
-func ownFigures(running allocators.Running, pid int) *inspect.Snapshot {
-	if running.Name != allocators.Ours {
+func ownFigures(running inspect.Running, pid int) *inspect.Snapshot {
+	if running.Name != inspect.Ours {
 		return nil
 	}
 	target, err := inspect.Open(pid)

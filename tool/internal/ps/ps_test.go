@@ -11,35 +11,32 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 var sample = List{Processes: []Process{
 	{PID: 812, UID: 112, Command: "/usr/bin/redis-server 127.0.0.1:6379", RSS: 1 << 30, PSS: 1<<30 - 4096, Heap: 990 << 20,
-		Allocator: allocators.Running{Name: "granary", Version: "0.1.0", How: allocators.Preloaded, Path: "/usr/lib/libgranary.so.1",
-			Others: []allocators.Loaded{{Name: "jemalloc", Path: "/usr/lib/libjemalloc.so.2"}}}},
+		Allocator: inspect.Running{Name: "granary", Version: "0.1.0", How: inspect.Preloaded, Path: "/usr/lib/libgranary.so.1",
+			Others: []inspect.Loaded{{Name: "jemalloc", Path: "/usr/lib/libjemalloc.so.2"}}}},
 	{PID: 77, UID: 0, Command: "sleep 60", RSS: 1200 << 10, PSS: 100 << 10, Heap: 16 << 10,
-		Allocator: allocators.Running{Name: "glibc", Version: "2.36", How: allocators.System, Path: "/lib/libc.so.6"}},
+		Allocator: inspect.Running{Name: "glibc", Version: "2.36", How: inspect.System, Path: "/lib/libc.so.6"}},
 	{PID: 9, UID: 5, Command: "own", RSS: 4096, PSS: 4096,
-		Allocator: allocators.Running{Name: "unknown", How: allocators.Static, Path: "/own"}},
+		Allocator: inspect.Running{Name: "unknown", How: inspect.Static, Path: "/own"}},
 }}
 
 func TestListAsTextAndJSON(t *testing.T) {
 	var out bytes.Buffer
 	sample.write(&out, 0)
-	golden.Check(t, "testdata/list.golden", out.Bytes())
+	testkit.Check(t, "testdata/list.golden", out.Bytes())
 	out.Reset()
-	if err := present.JSON(&out, sample); err != nil {
+	if err := term.JSON(&out, sample); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/list.json", out.Bytes())
+	testkit.Check(t, "testdata/list.json", out.Bytes())
 }
 
 func TestOrders(t *testing.T) {
@@ -79,7 +76,7 @@ func TestOneThatIsGone(t *testing.T) {
 
 // A stopped process is read as any other; its figures are those of smaps_rollup.
 func TestStoppedProcess(t *testing.T) {
-	process := specimen.Sleep(t)
+	process := testkit.Sleep(t)
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -134,9 +131,9 @@ func TestAsAnotherUser(t *testing.T) {
 }
 
 func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
-	library := built.Library(t)
+	library := testkit.Library(t)
 	// 64 MiB of malloc's, and as much that the program maps past it.
-	pid := specimen.Python(t, "import mmap, time\nheld = bytearray(b'x' * (64 << 20))\nm = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.write(b'y' * (64 << 20))\nprint('ready', flush=True)\ntime.sleep(60)",
+	pid := testkit.Python(t, "import mmap, time\nheld = bytearray(b'x' * (64 << 20))\nm = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.write(b'y' * (64 << 20))\nprint('ready', flush=True)\ntime.sleep(60)",
 		"LD_PRELOAD="+library, "GRANARY_CONF=dirty_decay_ms:0").Pid
 	// What python made on the way there is free, and goes back within a moment.
 	var p Process
@@ -147,14 +144,14 @@ func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err != nil || p.Allocator.Name != allocators.Ours || p.RSS < 128<<20 || p.Heap < 64<<20 || p.Heap > 100<<20 {
+	if err != nil || p.Allocator.Name != inspect.Ours || p.RSS < 128<<20 || p.Heap < 64<<20 || p.Heap > 100<<20 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
 
 // The name of the library's file tells its interface's version only.
 func TestTheVersionIsTheLibrarysOwn(t *testing.T) {
-	bytes, err := os.ReadFile(built.Library(t))
+	bytes, err := os.ReadFile(testkit.Library(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +163,13 @@ func TestTheVersionIsTheLibrarysOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := specimen.Python(t, "print('ready', flush=True); import time; time.sleep(60)", "LD_PRELOAD="+named).Pid
+	pid := testkit.Python(t, "print('ready', flush=True); import time; time.sleep(60)", "LD_PRELOAD="+named).Pid
 	for _, state := range []string{"in place", "gone"} {
 		p, err := One(procfs.Live(), pid)
-		if err != nil || p.Allocator.Name != allocators.Ours || p.Allocator.Version != want.Version {
+		if err != nil || p.Allocator.Name != inspect.Ours || p.Allocator.Version != want.Version {
 			t.Errorf("its file %s: %+v (%v), want version %s", state, p.Allocator, err, want.Version)
 		}
-		if running, err := allocators.Of(procfs.Live(), pid); state == "in place" && running.Version != want.Version {
+		if running, err := inspect.AllocatorOf(procfs.Live(), pid); state == "in place" && running.Version != want.Version {
 			t.Errorf("its file says %q (%v), want %s", running.Version, err, want.Version)
 		}
 		_ = os.Remove(named) // the second time it is not there

@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -76,7 +76,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 			costs = append(costs, Of(library.Classes, request, *align))
 		}
 		if *asJSON {
-			return present.JSON(env.Stdout, costs)
+			return term.JSON(env.Stdout, costs)
 		}
 		table(costs).Write(env.Stdout, 0)
 		return nil
@@ -167,16 +167,16 @@ func jemallocClass(n uint64) uint64 {
 	return up(n, uint64(1)<<(bits.Len64(n-1)-3))
 }
 
-func table(costs []Cost) present.Table {
-	t := present.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", "FROM", " EACH", " GLIBC", " JEMALLOC"}}
+func table(costs []Cost) term.Table {
+	t := term.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", "FROM", " EACH", " GLIBC", " JEMALLOC"}}
 	for _, c := range costs {
 		from := "pages of its own"
 		if c.Slab != 0 {
-			from = fmt.Sprintf("a slab of %s, %s objects", present.Bytes(c.Slab), present.Count(c.Objects))
+			from = fmt.Sprintf("a slab of %s, %s objects", term.Bytes(c.Slab), term.Count(c.Objects))
 		}
-		t.Rows = append(t.Rows, []string{present.Count(c.Request), present.Count(c.Takes),
-			fmt.Sprintf("%s (%s)", present.Count(c.Rounding), present.Percent(float64(c.Rounding), float64(c.Takes))), from,
-			strconv.FormatFloat(c.Each, 'f', 1, 64), present.Count(c.Glibc), present.Count(c.Jemalloc)})
+		t.Rows = append(t.Rows, []string{term.Count(c.Request), term.Count(c.Takes),
+			fmt.Sprintf("%s (%s)", term.Count(c.Rounding), term.Percent(float64(c.Rounding), float64(c.Takes))), from,
+			strconv.FormatFloat(c.Each, 'f', 1, 64), term.Count(c.Glibc), term.Count(c.Jemalloc)})
 	}
 	return t
 }

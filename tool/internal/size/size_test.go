@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 var requests = []uint64{0, 1, 4, 8, 9, 10, 16, 17, 24, 25, 100, 128, 129, 160, 161, 1000, 1024, 1025, 5000, 14336, 14337, 65535, 65536, 65537, 100000, 131000, 200000, 1 << 20, 1<<20 + 1, 5000000}
@@ -47,11 +46,11 @@ func usable(t *testing.T, preload string) []uint64 {
 }
 
 func TestGranaryTakesWhatIsSaid(t *testing.T) {
-	l, err := inspect.OpenLibrary(built.Library(t))
+	l, err := inspect.OpenLibrary(testkit.Library(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range usable(t, built.Library(t)) {
+	for i, got := range usable(t, testkit.Library(t)) {
 		if c := Of(l.Classes, requests[i], 16); c.Takes != got || c.Rounding != got-requests[i] || c.Each < float64(c.Takes) {
 			t.Errorf("malloc(%d) takes %d, said is %+v", requests[i], got, c)
 		}
@@ -95,14 +94,14 @@ func call(args ...string) (string, string, int) {
 }
 
 func TestTheCommand(t *testing.T) {
-	lib := built.Library(t)
+	lib := testkit.Library(t)
 	out, errs, code := call("4", "10", "100", "1000", "64KiB", "100000", "1.5MiB", "--lib", lib)
 	if code != 0 {
 		t.Fatalf("code %d, said %q", code, errs)
 	}
-	golden.Check(t, "testdata/sizes.golden", []byte(out))
+	testkit.Check(t, "testdata/sizes.golden", []byte(out))
 	out, _, _ = call("100", "--align", "64", "--json", "--lib", lib)
-	golden.Check(t, "testdata/aligned.json", []byte(out))
+	testkit.Check(t, "testdata/aligned.json", []byte(out))
 	for args, want := range map[string]string{"": "say one or more sizes in bytes", "x": `"x" is not a size`, "1 --align 24": "not a power of two"} {
 		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%q: code %d, said %q", args, code, errs)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -36,8 +36,8 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.BoolVar(&v.Locks, "locks", false, "also every lock")
 	fs.BoolVar(&v.Options, "options", false, "also the options in effect")
 	asJSON := fs.Bool("json", false, "print everything as JSON")
-	return cli.Arguments(1, 1, subject.Usage, func(_ context.Context, env cli.Env, args []string) (err error) {
-		s, err := subject.Open(procfs.Live(), args[0])
+	return cli.Arguments(1, 1, inspect.SubjectUsage, func(_ context.Context, env cli.Env, args []string) (err error) {
+		s, err := inspect.OpenSubject(procfs.Live(), args[0])
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 			r.Process = &Process{memory.RSS, memory.Peak}
 		}
 		if *asJSON {
-			return present.JSON(env.Stdout, r)
+			return term.JSON(env.Stdout, r)
 		}
 		Write(env.Stdout, s.Title, r, v)
 		return nil

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // layers in the order a call passes them, with what each is.
@@ -36,11 +36,11 @@ func Value(m inspect.Metric) string {
 	}
 	switch m.Unit {
 	case "bytes":
-		return present.Bytes(m.Value)
+		return term.Bytes(m.Value)
 	case "nanoseconds":
 		return time.Duration(m.Value).Round(time.Microsecond).String()
 	}
-	return present.Count(m.Value)
+	return term.Count(m.Value)
 }
 
 // A Report is the figures of a heap, and what the kernel says of its process.
@@ -61,14 +61,14 @@ func Write(w io.Writer, title string, r Report, v View) {
 	fmt.Fprintf(w, "%s, %s\n", title, agreement(s))
 	if r.Process != nil {
 		fmt.Fprintln(w, "\nprocess: what the kernel counts")
-		present.Table{Header: []string{"", " ", ""}, Rows: [][]string{
-			{"  RSS", present.Bytes(r.Process.RSS), "bytes in memory, everything included"},
-			{"  peak of RSS", present.Bytes(r.Process.Peak), "the most of it since the start or the last `granary ctl PID reset`"},
+		term.Table{Header: []string{"", " ", ""}, Rows: [][]string{
+			{"  RSS", term.Bytes(r.Process.RSS), "bytes in memory, everything included"},
+			{"  peak of RSS", term.Bytes(r.Process.Peak), "the most of it since the start or the last `granary ctl PID reset`"},
 		}}.WriteBody(w, 0)
 	}
 	for _, layer := range order(s.Metrics) {
 		fmt.Fprintf(w, "\n%s\n", layer.heading)
-		t := present.Table{Header: []string{"", " ", ""}}
+		t := term.Table{Header: []string{"", " ", ""}}
 		for _, m := range layer.metrics {
 			t.Rows = append(t.Rows, []string{"  " + m.Name, Value(m), m.Help})
 		}
@@ -96,7 +96,7 @@ func agreement(s *inspect.Snapshot) string {
 	if s.Consistent {
 		return "all figures of one moment"
 	}
-	return "figures read while the process went on: sums may be off by " + present.Bytes(s.Bound)
+	return "figures read while the process went on: sums may be off by " + term.Bytes(s.Bound)
 }
 
 type group struct {
@@ -127,42 +127,42 @@ func order(metrics []inspect.Metric) []group {
 }
 
 // Classes is the table of the classes that were ever used, by waste.
-func Classes(classes []inspect.Class) present.Table {
+func Classes(classes []inspect.Class) term.Table {
 	used := slices.DeleteFunc(slices.Clone(classes), func(c inspect.Class) bool { return c.Allocations == 0 && c.Slabs == 0 && c.Live == 0 })
 	slices.SortStableFunc(used, func(a, b inspect.Class) int { return cmp.Compare(b.WasteBytes(), a.WasteBytes()) })
-	t := present.Table{Header: []string{" SIZE", " LIVE", " LIVE BYTES", " WASTE", " CACHED", " DEPOT", " FREE IN SLABS", " SLABS", " PARTIAL", " GIVEN BACK", " ALLOCATIONS", " FREES"}}
+	t := term.Table{Header: []string{" SIZE", " LIVE", " LIVE BYTES", " WASTE", " CACHED", " DEPOT", " FREE IN SLABS", " SLABS", " PARTIAL", " GIVEN BACK", " ALLOCATIONS", " FREES"}}
 	for _, c := range used {
 		t.Rows = append(t.Rows, []string{
-			present.Count(c.Size), present.Count(c.Live), present.Bytes(c.LiveBytes()), present.Bytes(c.WasteBytes()),
-			present.Count(c.Cached), present.Count(c.Depot), present.Count(c.SlabFree), present.Count(c.Slabs), present.Count(c.PartialSlabs),
-			present.Bytes(c.CleanBytes), present.Count(c.Allocations), present.Count(c.Frees)})
+			term.Count(c.Size), term.Count(c.Live), term.Bytes(c.LiveBytes()), term.Bytes(c.WasteBytes()),
+			term.Count(c.Cached), term.Count(c.Depot), term.Count(c.SlabFree), term.Count(c.Slabs), term.Count(c.PartialSlabs),
+			term.Bytes(c.CleanBytes), term.Count(c.Allocations), term.Count(c.Frees)})
 	}
 	return t
 }
 
-func caches(all []inspect.CacheInfo) present.Table {
-	t := present.Table{Header: []string{"CACHE", " OBJECTS", " BYTES", " ROOM"}}
+func caches(all []inspect.CacheInfo) term.Table {
+	t := term.Table{Header: []string{"CACHE", " OBJECTS", " BYTES", " ROOM"}}
 	for _, c := range all {
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %d", c.Kind, c.Index), present.Count(c.Objects), present.Bytes(c.Bytes), present.Bytes(c.Room)})
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %d", c.Kind, c.Index), term.Count(c.Objects), term.Bytes(c.Bytes), term.Bytes(c.Room)})
 	}
 	return t
 }
 
-func locks(all []inspect.Lock) present.Table {
-	t := present.Table{Header: []string{"LOCK", " TAKEN", " WAITED FOR", "NOW"}}
+func locks(all []inspect.Lock) term.Table {
+	t := term.Table{Header: []string{"LOCK", " TAKEN", " WAITED FOR", "NOW"}}
 	for _, l := range all {
 		now := ""
 		if l.Held {
 			now = "held"
 		}
-		t.Rows = append(t.Rows, []string{l.Name, present.Count(l.Taken), present.Count(l.Contentions), now})
+		t.Rows = append(t.Rows, []string{l.Name, term.Count(l.Taken), term.Count(l.Contentions), now})
 	}
 	return t
 }
 
 // Options is the table of the settings in effect.
-func Options(all []inspect.Option) present.Table {
-	t := present.Table{Header: []string{"OPTION", " VALUE", " DEFAULT", "CHANGEABLE", "MEANING"}}
+func Options(all []inspect.Option) term.Table {
+	t := term.Table{Header: []string{"OPTION", " VALUE", " DEFAULT", "CHANGEABLE", "MEANING"}}
 	for _, o := range all {
 		changeable := "at start"
 		if o.AtRunTime {

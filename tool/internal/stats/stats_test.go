@@ -13,11 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 var sample = &inspect.Snapshot{
@@ -46,12 +44,12 @@ var sample = &inspect.Snapshot{
 func TestEveryView(t *testing.T) {
 	var out bytes.Buffer
 	Write(&out, "process 812 (app), Granary 0.1.0", Report{sample, &Process{1200 << 20, 1 << 31}}, View{Classes: true, Caches: true, Locks: true, Options: true})
-	golden.Check(t, "testdata/everything.golden", out.Bytes())
+	testkit.Check(t, "testdata/everything.golden", out.Bytes())
 	out.Reset()
 	still := *sample
 	still.Consistent = true
 	Write(&out, "core file core.812, Granary 0.1.0", Report{Snapshot: &still}, View{})
-	golden.Check(t, "testdata/totals.golden", out.Bytes())
+	testkit.Check(t, "testdata/totals.golden", out.Bytes())
 }
 
 func call(args ...string) (string, string, int) {
@@ -63,7 +61,7 @@ func call(args ...string) (string, string, int) {
 // sleeper is a stopped process with this preload.
 func sleeper(t *testing.T, preload string) string {
 	t.Helper()
-	process := specimen.Sleep(t, "LD_PRELOAD="+preload)
+	process := testkit.Sleep(t, "LD_PRELOAD="+preload)
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +69,7 @@ func sleeper(t *testing.T, preload string) string {
 }
 
 func TestAStoppedProcess(t *testing.T) {
-	library := built.Library(t)
+	library := testkit.Library(t)
 	pid := sleeper(t, library)
 	out, errs, code := call(pid, "--json")
 	var s inspect.Snapshot
@@ -91,7 +89,7 @@ func TestAStoppedProcess(t *testing.T) {
 
 // A process in a PID namespace of its own is read by its PID out here.
 func TestAProcessInAnotherPIDNamespace(t *testing.T) {
-	library := built.Library(t)
+	library := testkit.Library(t)
 	cmd := exec.Command("sleep", "60")
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
@@ -103,7 +101,7 @@ func TestAProcessInAnotherPIDNamespace(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	}()
 	pid := strconv.Itoa(cmd.Process.Pid)
-	specimen.Await(t, cmd.Process.Pid, "S")
+	testkit.Await(t, cmd.Process.Pid, "S")
 	if out, errs, code := call(pid); code != 0 || !strings.Contains(out, "process "+pid+" (sleep), Granary ") {
 		t.Errorf("code %d, said %q, printed\n%s", code, errs, out)
 	}

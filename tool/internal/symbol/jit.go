@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/pprof/profile"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 
-	"granary/tool/internal/procfs"
+	"github.com/google/pprof/profile"
 )
 
 // A JITMap are functions by address.

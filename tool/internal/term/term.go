@@ -1,4 +1,4 @@
-// Package term draws on the terminal what changes while the tool works.
+// Package term writes output for a terminal: tables, sizes, numbers, JSON and a progress bar.
 package term
 
 import (

@@ -7,11 +7,10 @@ import (
 	"os"
 	"time"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/symbol"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/spf13/pflag"
@@ -105,14 +104,14 @@ func reading(ctx context.Context, env cli.Env, live Live) error {
 		if err != nil {
 			return err
 		}
-		return present.JSONLine(env.Stdout, list)
+		return term.JSONLine(env.Stdout, list)
 	}
 	for _, pid := range live.PIDs {
 		sample, err := live.Sample(ctx, pid)
 		if err != nil {
 			return err
 		}
-		if err := present.JSONLine(env.Stdout, sample); err != nil {
+		if err := term.JSONLine(env.Stdout, sample); err != nil {
 			return err
 		}
 	}

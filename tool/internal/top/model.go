@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/ps"
 
 	tea "github.com/charmbracelet/bubbletea"
 )

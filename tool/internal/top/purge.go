@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"granary/tool/internal/ctl"
+	"github.com/granary-allocator/granary/tool/internal/ctl"
 )
 
 // answerTime is how long the screen waits for a process to give memory back.

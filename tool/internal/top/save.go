@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // Save writes the samples as JSON into a new file.
@@ -15,7 +15,7 @@ func (l Live) Save(pid int, samples []Sample) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("save the samples: %w", err)
 	}
-	if err := present.JSON(file, samples); err != nil {
+	if err := term.JSON(file, samples); err != nil {
 		_ = file.Close() // the first error is the one to tell
 		return "", err
 	}

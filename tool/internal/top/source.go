@@ -7,24 +7,22 @@ import (
 	"os"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/footprint"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/ps"
 )
 
 // A Sample is what one process looks like at one moment. Sizes are bytes.
 type Sample struct {
-	Taken     time.Time          `json:"taken"`
-	Command   string             `json:"command"`
-	Allocator allocators.Running `json:"allocator"`
-	RSS       uint64             `json:"rss_bytes"`
-	Faults    uint64             `json:"faults"`
-	CPU       float64            `json:"cpu_seconds"`
-	Threads   int                `json:"threads"`
-	Kinds     []Part             `json:"kinds"` // what RSS consists of, as the kernel knows it
-	Pressure  float64            `json:"memory_pressure_percent"`
+	Taken     time.Time       `json:"taken"`
+	Command   string          `json:"command"`
+	Allocator inspect.Running `json:"allocator"`
+	RSS       uint64          `json:"rss_bytes"`
+	Faults    uint64          `json:"faults"`
+	CPU       float64         `json:"cpu_seconds"`
+	Threads   int             `json:"threads"`
+	Kinds     []Part          `json:"kinds"` // what RSS consists of, as the kernel knows it
+	Pressure  float64         `json:"memory_pressure_percent"`
 	// Heap are the library's own figures; nil for other allocators.
 	Heap *inspect.Snapshot `json:"heap,omitempty"`
 }
@@ -81,16 +79,16 @@ func (l Live) Sample(_ context.Context, pid int) (Sample, error) {
 		return s, l.Proc.Explain(pid, err)
 	}
 	s.Faults, s.CPU, s.Threads = st.MinorFaults+st.MajorFaults, st.CPUSeconds(), st.Threads
-	regions, err := footprint.Read(l.Proc, pid)
+	regions, err := procfs.Footprint(l.Proc, pid)
 	if err != nil {
 		return s, l.Proc.Explain(pid, err)
 	}
-	s.RSS = footprint.RSS(regions)
-	sum := footprint.Sum(regions)
-	for _, kind := range footprint.Kinds() {
+	s.RSS = procfs.TotalRSS(regions)
+	sum := procfs.SumByKind(regions)
+	for _, kind := range procfs.MemoryKinds() {
 		s.Kinds = append(s.Kinds, Part{kind.String(), sum[kind]})
 	}
-	if s.Allocator.Name == allocators.Ours {
+	if s.Allocator.Name == inspect.Ours {
 		target, err := inspect.Open(pid)
 		if err != nil {
 			return s, err

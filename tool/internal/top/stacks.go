@@ -9,14 +9,13 @@ import (
 	"sync"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/profile"
-	"granary/tool/internal/subject"
-	"granary/tool/internal/symbol"
+	tea "github.com/charmbracelet/bubbletea"
 )
 
 // Stacks is what sampling knows of a process at one moment.
@@ -108,8 +107,8 @@ func (m Model) stackLines() []string {
 		m.stacks.Window.Round(time.Second), m.stacks.For.Round(time.Second))
 	lines := []string{"", inverse.Render(pad(head, m.width))}
 	for _, r := range rows {
-		lines = append(lines, cut(fmt.Sprintf("%12s %12s %12s  %s", present.Bytes(uint64(r.PerSecond)), present.Signed(int64(r.Growth)),
-			present.Bytes(uint64(r.InUse)), strings.Join(r.Names, " < ")), m.width))
+		lines = append(lines, cut(fmt.Sprintf("%12s %12s %12s  %s", term.Bytes(uint64(r.PerSecond)), term.Signed(int64(r.Growth)),
+			term.Bytes(uint64(r.InUse)), strings.Join(r.Names, " < ")), m.width))
 	}
 	if len(rows) == 0 {
 		lines = append(lines, "no stack has any yet")
@@ -156,7 +155,7 @@ func (l Live) Stacks(ctx context.Context, pid int) (Stacks, error) {
 }
 
 func (p *Profiler) start(ctx context.Context, proc procfs.FS, pid int) (*stackSession, error) {
-	target, err := subject.Open(proc, fmt.Sprint(pid))
+	target, err := inspect.OpenSubject(proc, fmt.Sprint(pid))
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -28,8 +27,8 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func (f *fake) Now() time.Time { return start.Add(time.Duration(f.second) * time.Second) }
 
 func (f *fake) List(context.Context) (ps.List, error) {
-	ours := allocators.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}
-	glibc := allocators.Running{Name: "glibc", Version: "2.36", How: "system"}
+	ours := inspect.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}
+	glibc := inspect.Running{Name: "glibc", Version: "2.36", How: "system"}
 	return ps.List{Processes: []ps.Process{
 		{PID: 1, Command: "/sbin/init", Allocator: glibc, RSS: 12 << 20, Heap: 3 << 20},
 		{PID: 812, Command: "/usr/bin/redis-server *:6379", Allocator: ours, RSS: 900 << 20, Heap: 880 << 20},
@@ -45,9 +44,9 @@ func (f *fake) Sample(_ context.Context, pid int) (Sample, error) {
 	f.second++
 	at := uint64(f.second)
 	s := Sample{Taken: f.Now(), Command: "/usr/bin/redis-server *:6379", RSS: 100 << 20, Threads: 5, CPU: float64(at) / 2, Faults: 1000 * at,
-		Allocator: allocators.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}}
+		Allocator: inspect.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}}
 	if pid == 901 {
-		s.Command, s.Allocator = "node app.js", allocators.Running{Name: "glibc", Version: "2.36", How: "system"}
+		s.Command, s.Allocator = "node app.js", inspect.Running{Name: "glibc", Version: "2.36", How: "system"}
 		s.Kinds = []Part{{"program break", 60 << 20}, {"anonymous mappings", 30 << 20}, {"code", 10 << 20}, {"shared memory", 0}}
 		return s, nil
 	}
@@ -156,7 +155,7 @@ func TestScreens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := drive(t, New(&fake{}, time.Second, nil), words...)
-			golden.Check(t, "testdata/"+name+".golden", []byte(m.View()+"\n"))
+			testkit.Check(t, "testdata/"+name+".golden", []byte(m.View()+"\n"))
 		})
 	}
 }
@@ -166,9 +165,9 @@ func TestAProcessThatDiesKeepsItsLastFigures(t *testing.T) {
 	m := drive(t, New(f, time.Second, []int{812}), append(ticks(4), "80x30")...)
 	f.fails = errors.New("there is no process 812: it has ended")
 	m = drive(t, m, "tick")
-	golden.Check(t, "testdata/process-died.golden", []byte(m.View()+"\n"))
+	testkit.Check(t, "testdata/process-died.golden", []byte(m.View()+"\n"))
 	m = drive(t, New(f, time.Second, []int{813}), "tick")
-	golden.Check(t, "testdata/process-never.golden", []byte(m.View()+"\n"))
+	testkit.Check(t, "testdata/process-never.golden", []byte(m.View()+"\n"))
 }
 
 func TestAnAnswerForAnotherProcessIsDropped(t *testing.T) {

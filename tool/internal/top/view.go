@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/guptarohit/asciigraph"
@@ -98,7 +98,7 @@ func (m Model) listLines() []string {
 	for i := first; i < len(rows); i++ {
 		p := rows[i]
 		line := pad(fmt.Sprintf("%8d  %-12s %-8s %10s %10s  %s", p.PID, p.Allocator.Name, p.Allocator.Version,
-			present.Bytes(p.Heap), present.Bytes(p.RSS), p.Command), m.width)
+			term.Bytes(p.Heap), term.Bytes(p.RSS), p.Command), m.width)
 		if i == m.cursor {
 			line = inverse.Render(line)
 		}
@@ -124,7 +124,7 @@ func (m Model) processLines() []string {
 	}
 	lines := []string{
 		cut(bold.Render(fmt.Sprintf("%d %s", m.pid, s.Command)), m.width),
-		cut(fmt.Sprintf("%s  RSS %s  %d threads  %s", s.Allocator.Describe(), present.Bytes(s.RSS), s.Threads, m.cpu()), m.width),
+		cut(fmt.Sprintf("%s  RSS %s  %d threads  %s", s.Allocator.Describe(), term.Bytes(s.RSS), s.Threads, m.cpu()), m.width),
 	}
 	if m.sampleErr != nil {
 		lines = append(lines, wrap(warnings, m.sampleErr.Error(), m.width)...)
@@ -159,7 +159,7 @@ func (m Model) rate(of func(Sample) float64) float64 {
 
 func (m Model) cpu() string {
 	return fmt.Sprintf("CPU %.0f %%  page faults %s/s", 100*m.rate(func(s Sample) float64 { return s.CPU }),
-		present.Count(uint64(m.rate(func(s Sample) float64 { return float64(s.Faults) }))))
+		term.Count(uint64(m.rate(func(s Sample) float64 { return float64(s.Faults) }))))
 }
 
 // plot draws RSS, what the heap holds, and what of it lives, over time.
@@ -205,7 +205,7 @@ func (m Model) kindLines(s Sample) []string {
 	lines := []string{"", "what the kernel knows of its memory (run it under Granary to see into the heap)"}
 	for _, k := range s.Kinds {
 		if k.Bytes > 0 {
-			lines = append(lines, fmt.Sprintf("  %-20s %10s  %s", k.Kind, present.Bytes(k.Bytes), present.Percent(float64(k.Bytes), float64(s.RSS))))
+			lines = append(lines, fmt.Sprintf("  %-20s %10s  %s", k.Kind, term.Bytes(k.Bytes), term.Percent(float64(k.Bytes), float64(s.RSS))))
 		}
 	}
 	return lines
@@ -213,16 +213,16 @@ func (m Model) kindLines(s Sample) []string {
 
 // figures are the totals and the rates, in columns.
 func (m Model) figures(s Sample) []string {
-	b := func(name string) string { return present.Bytes(figure(s.Heap, name)) }
+	b := func(name string) string { return term.Bytes(figure(s.Heap, name)) }
 	perSecond := func(name string) float64 {
 		return m.rate(func(s Sample) float64 { return float64(figure(s.Heap, name)) })
 	}
-	count := func(name string) string { return present.Count(uint64(perSecond(name))) + "/s" }
+	count := func(name string) string { return term.Count(uint64(perSecond(name))) + "/s" }
 	waits := perSecond("contentions_front") + perSecond("contentions_depot") + perSecond("contentions_central") + perSecond("contentions_pages")
 	cells := [][]string{
 		{"live", b("live"), "allocations", count("allocations")},
-		{"caches", present.Bytes(figure(s.Heap, "cached") + figure(s.Heap, "depot")), "frees", count("frees")},
-		{"free in slabs", present.Bytes(figure(s.Heap, "slab_free") - min(figure(s.Heap, "slab_free"), figure(s.Heap, "slab_clean"))), "given back", present.Bytes(uint64(perSecond("released"))) + "/s"},
+		{"caches", term.Bytes(figure(s.Heap, "cached") + figure(s.Heap, "depot")), "frees", count("frees")},
+		{"free in slabs", term.Bytes(figure(s.Heap, "slab_free") - min(figure(s.Heap, "slab_free"), figure(s.Heap, "slab_clean"))), "given back", term.Bytes(uint64(perSecond("released"))) + "/s"},
 		{"dirty", b("dirty"), "lock waits", fmt.Sprintf("%.0f/s", waits)},
 		{"metadata", b("metadata_used"), "memory pressure", fmt.Sprintf("%.1f %%", s.Pressure)},
 	}
@@ -249,8 +249,8 @@ func (m Model) classLines(s Sample) []string {
 	slices.SortStableFunc(classes, func(a, b inspect.Class) int { return cmp.Compare(by.of(b), by.of(a)) })
 	lines := []string{"", cut(inverse.Render(pad(fmt.Sprintf("%10s %12s %12s %12s %10s %14s  by %s", "SIZE", "LIVE", "LIVE BYTES", "WASTE", "SLABS", "ALLOCATIONS", by.name), m.width)), m.width)}
 	for _, c := range classes {
-		lines = append(lines, cut(fmt.Sprintf("%10s %12s %12s %12s %10s %14s", present.Count(c.Size), present.Count(c.Live), present.Bytes(c.LiveBytes()),
-			present.Bytes(c.WasteBytes()), present.Count(c.Slabs), present.Count(c.Allocations)), m.width))
+		lines = append(lines, cut(fmt.Sprintf("%10s %12s %12s %12s %10s %14s", term.Count(c.Size), term.Count(c.Live), term.Bytes(c.LiveBytes()),
+			term.Bytes(c.WasteBytes()), term.Count(c.Slabs), term.Count(c.Allocations)), m.width))
 	}
 	return lines
 }

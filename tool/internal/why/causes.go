@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/footprint"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // A Cause is a large part of RSS in words.
@@ -30,7 +30,7 @@ type reason struct {
 type why struct {
 	w       Waterfall
 	h       *Heap
-	regions []footprint.Region
+	regions []procfs.FootprintRegion
 	bytes   uint64
 }
 
@@ -88,7 +88,7 @@ func (y why) figure(name string) (uint64, bool) {
 const most = 3
 
 // causes are the largest steps in words. Live counts as one, not as request and rounding.
-func causes(w Waterfall, h *Heap, regions []footprint.Region) []Cause {
+func causes(w Waterfall, h *Heap, regions []procfs.FootprintRegion) []Cause {
 	var out []Cause
 	pid := strconv.Itoa(w.PID)
 	for _, s := range w.Steps {
@@ -113,18 +113,18 @@ func causes(w Waterfall, h *Heap, regions []footprint.Region) []Cause {
 
 func liveWhat(y why) string {
 	n, _ := y.figure("live_objects")
-	text := fmt.Sprintf("the program holds %s objects", present.Count(n))
+	text := fmt.Sprintf("the program holds %s objects", term.Count(n))
 	classes := slices.Clone(y.h.Snapshot.Classes)
 	slices.SortStableFunc(classes, func(a, b inspect.Class) int { return cmp.Compare(b.LiveBytes(), a.LiveBytes()) })
 	var parts []string
 	for _, c := range classes[:min(most, len(classes))] {
 		if c.Live > 0 {
-			parts = append(parts, fmt.Sprintf("%s of %s bytes (%s)", present.Count(c.Live), present.Count(c.Size), present.Bytes(c.LiveBytes())))
+			parts = append(parts, fmt.Sprintf("%s of %s bytes (%s)", term.Count(c.Live), term.Count(c.Size), term.Bytes(c.LiveBytes())))
 		}
 	}
 	if large, _ := y.figure("large"); large > 0 {
 		blocks, _ := y.figure("large_blocks")
-		parts = append(parts, fmt.Sprintf("%s in blocks above 1 MiB (%s)", present.Count(blocks), present.Bytes(large)))
+		parts = append(parts, fmt.Sprintf("%s in blocks above 1 MiB (%s)", term.Count(blocks), term.Bytes(large)))
 	}
 	if len(parts) > 0 {
 		text += ", most of them " + strings.Join(parts, ", ")
@@ -139,8 +139,8 @@ func partialWhat(y why) string {
 	var parts []string
 	for _, c := range classes[:min(most, len(classes))] {
 		used := c.LiveBytes()
-		parts = append(parts, fmt.Sprintf("%s bytes (%s, %s in use)", present.Count(c.Size), present.Bytes(c.Slabs*c.SlabBytes-c.CleanBytes),
-			present.Percent(float64(used), float64(c.Slabs*c.SlabBytes-c.CleanBytes))))
+		parts = append(parts, fmt.Sprintf("%s bytes (%s, %s in use)", term.Count(c.Size), term.Bytes(c.Slabs*c.SlabBytes-c.CleanBytes),
+			term.Percent(float64(used), float64(c.Slabs*c.SlabBytes-c.CleanBytes))))
 	}
 	if len(parts) > 0 {
 		text += ", mainly of objects of " + strings.Join(parts, ", ")
@@ -151,20 +151,20 @@ func partialWhat(y why) string {
 func stacksWhat(y why) string {
 	n := 0
 	for _, r := range y.regions {
-		if r.Kind == footprint.Stacks {
+		if r.Kind == procfs.Stacks {
 			n++
 		}
 	}
 	if n == 1 {
 		return "the stack of its only thread"
 	}
-	return fmt.Sprintf("%d stacks of %s each on average", n, present.Bytes(y.bytes/uint64(max(1, n))))
+	return fmt.Sprintf("%d stacks of %s each on average", n, term.Bytes(y.bytes/uint64(max(1, n))))
 }
 
 func arenasWhat(y why) string {
 	n := 0
 	for i := range y.regions {
-		if y.regions[i].Kind == footprint.Anonymous && isArena(y.regions, i) {
+		if y.regions[i].Kind == procfs.Anonymous && isArena(y.regions, i) {
 			n++
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"granary/tool/internal/cli"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
 )
@@ -32,13 +32,13 @@ shows Granary's own account. The process must be yours, or you root; nothing run
 
 func setup(fs *pflag.FlagSet) cli.Action {
 	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
-	return cli.Arguments(1, 1, subject.Usage, func(_ context.Context, env cli.Env, args []string) error {
+	return cli.Arguments(1, 1, inspect.SubjectUsage, func(_ context.Context, env cli.Env, args []string) error {
 		w, err := read(args[0])
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return present.JSON(env.Stdout, w)
+			return term.JSON(env.Stdout, w)
 		}
 		w.write(env.Stdout)
 		return nil
@@ -46,7 +46,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 }
 
 func read(arg string) (Waterfall, error) {
-	if subject.IsCore(arg) {
+	if inspect.IsCore(arg) {
 		return explainCore(arg)
 	}
 	pid, err := cli.PID(arg)
@@ -62,14 +62,14 @@ const barWidth = 24
 func (w Waterfall) write(out io.Writer) {
 	fmt.Fprintf(out, "%s\n\n", w.Subject)
 	level := int64(0)
-	t := present.Table{Header: []string{"", " ", " ", "", ""}}
+	t := term.Table{Header: []string{"", " ", " ", "", ""}}
 	for _, s := range w.Steps {
 		before := level
 		level += s.Bytes
-		size, from, to := present.Signed(s.Bytes), min(before, level), max(before, level)
+		size, from, to := term.Signed(s.Bytes), min(before, level), max(before, level)
 		if s.Sum {
 			level = s.Bytes
-			size, from, to = present.Bytes(uint64(max(0, s.Bytes))), 0, s.Bytes
+			size, from, to = term.Bytes(uint64(max(0, s.Bytes))), 0, s.Bytes
 		}
 		if s.About {
 			size = "about " + size
@@ -78,19 +78,19 @@ func (w Waterfall) write(out io.Writer) {
 		if s.Sum {
 			name = "= " + s.Name
 		}
-		t.Rows = append(t.Rows, []string{name, size, present.Percent(float64(s.Bytes), float64(w.RSS)), w.bar(from, to), s.Note})
+		t.Rows = append(t.Rows, []string{name, size, term.Percent(float64(s.Bytes), float64(w.RSS)), w.bar(from, to), s.Note})
 	}
 	t.WriteBody(out, 0)
 	if w.PID == 0 {
 		fmt.Fprintln(out, "\nA core file does not tell which pages were in memory: this is Granary's own account.")
 	} else {
-		fmt.Fprintf(out, "\nThe kernel reports %s, %s; the sum is off by %.2f %%.\n", present.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
+		fmt.Fprintf(out, "\nThe kernel reports %s, %s; the sum is off by %.2f %%.\n", term.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
 	}
 	if len(w.Causes) > 0 {
 		fmt.Fprint(out, "\nThe largest causes:\n")
 	}
 	for i, c := range w.Causes {
-		fmt.Fprintf(out, "%d. %s (%s): %s.\n", i+1, titles[c.Key], present.Bytes(c.Bytes), c.What)
+		fmt.Fprintf(out, "%d. %s (%s): %s.\n", i+1, titles[c.Key], term.Bytes(c.Bytes), c.What)
 		if c.Do != "" {
 			fmt.Fprintf(out, "   -> %s.\n", c.Do)
 		}
@@ -101,7 +101,7 @@ func swap(bytes uint64) string {
 	if bytes == 0 {
 		return "nothing in swap"
 	}
-	return "and " + present.Bytes(bytes) + " in swap"
+	return "and " + term.Bytes(bytes) + " in swap"
 }
 
 // bar marks [from, to) on a line as long as the largest sum.

@@ -3,9 +3,8 @@ package why
 import (
 	"errors"
 
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/subject"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // everything is a process of which each page is in memory.
@@ -38,7 +37,7 @@ func ForCore(title string, s *inspect.Snapshot, heap *inspect.HeapMap) (Waterfal
 
 // explainCore reads a core file.
 func explainCore(path string) (w Waterfall, err error) {
-	s, err := subject.Open(procfs.Live(), path)
+	s, err := inspect.OpenSubject(procfs.Live(), path)
 	if err != nil {
 		return w, err
 	}

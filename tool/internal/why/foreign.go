@@ -3,8 +3,8 @@ package why
 import (
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/footprint"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // glibc gives each further arena a range of this size, aligned to it.
@@ -12,14 +12,14 @@ const arenaBytes = 64 << 20
 
 // ForForeign is the waterfall of a process under another allocator, as far as the kernel's figures
 // go: what of its heap lives is not to be seen from outside.
-func ForForeign(pid int, subject string, running allocators.Running, regions []footprint.Region, kernel uint64) Waterfall {
+func ForForeign(pid int, subject string, running inspect.Running, regions []procfs.FootprintRegion, kernel uint64) Waterfall {
 	w := Waterfall{PID: pid, Subject: subject, Allocator: running.Name, Kernel: kernel, Exact: true}
 	var arenas, lazy uint64
-	rest := make([]footprint.Region, len(regions))
+	rest := make([]procfs.FootprintRegion, len(regions))
 	copy(rest, regions)
 	for i := range rest {
 		r := &rest[i]
-		if r.Kind != footprint.Anonymous && r.Kind != footprint.Heap {
+		if r.Kind != procfs.Anonymous && r.Kind != procfs.Heap {
 			continue
 		}
 		n := min(r.LazyFree, r.RSS)
@@ -46,14 +46,14 @@ func ForForeign(pid int, subject string, running allocators.Running, regions []f
 	return w
 }
 
-func breakNote(running allocators.Running) string {
+func breakNote(running inspect.Running) string {
 	if running.Name == "glibc" {
 		return "the heap of the first thread"
 	}
 	return "taken with sbrk, by " + running.Name + " or the C library"
 }
 
-func heapNote(running allocators.Running) string {
+func heapNote(running inspect.Running) string {
 	if running.Name == "glibc" {
 		return "blocks of 128 KiB and more, and what the program maps itself"
 	}
@@ -61,7 +61,7 @@ func heapNote(running allocators.Running) string {
 }
 
 // isArena recognises an arena: it begins at a multiple of 64 MiB, and up to the next all is reserved.
-func isArena(regions []footprint.Region, i int) bool {
+func isArena(regions []procfs.FootprintRegion, i int) bool {
 	r := regions[i]
 	if r.Start%arenaBytes != 0 || !strings.HasPrefix(r.Perms, "rw") || r.End-r.Start > arenaBytes {
 		return false

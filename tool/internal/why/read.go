@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"math"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/footprint"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // Explain reads process pid.
 func Explain(proc procfs.FS, pid int) (Waterfall, error) {
-	running, err := allocators.Of(proc, pid)
+	running, err := inspect.AllocatorOf(proc, pid)
 	if err != nil {
 		return Waterfall{}, proc.Explain(pid, err)
 	}
@@ -22,10 +20,10 @@ func Explain(proc procfs.FS, pid int) (Waterfall, error) {
 		return Waterfall{}, proc.Explain(pid, err)
 	}
 	subject := fmt.Sprintf("process %d (%s), %s", pid, name, running.Describe())
-	if running.Name == allocators.Ours {
+	if running.Name == inspect.Ours {
 		return steadiest(func() (Waterfall, error) { return granary(proc, pid, subject) })
 	}
-	regions, err := footprint.Read(proc, pid)
+	regions, err := procfs.Footprint(proc, pid)
 	if err != nil {
 		return Waterfall{}, proc.Explain(pid, err)
 	}
@@ -90,7 +88,7 @@ func granary(proc procfs.FS, pid int, subject string) (w Waterfall, err error) {
 	if h.Residency, err = Measure(heap, pages); err != nil {
 		return w, proc.Explain(pid, err)
 	}
-	regions, err := footprint.Read(proc, pid)
+	regions, err := procfs.Footprint(proc, pid)
 	if err != nil {
 		return w, proc.Explain(pid, err)
 	}
@@ -108,13 +106,13 @@ func isProgram(proc procfs.FS, pid int, library string) bool {
 }
 
 // rss is what smaps_rollup says; before Linux 4.14 there is none, and the mappings are added up.
-func rss(proc procfs.FS, pid int, regions []footprint.Region) (uint64, error) {
+func rss(proc procfs.FS, pid int, regions []procfs.FootprintRegion) (uint64, error) {
 	memory, err := proc.Memory(pid)
 	if err != nil {
 		return 0, proc.Explain(pid, err)
 	}
 	if memory.PSS == 0 {
-		return footprint.RSS(regions), nil
+		return procfs.TotalRSS(regions), nil
 	}
 	return memory.RSS, nil
 }

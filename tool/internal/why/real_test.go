@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/procfs"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // start runs a command under Granary, or under the system's allocator, and ends it with the test.
@@ -26,7 +25,7 @@ func start(t *testing.T, preload string, words ...string) (int, *bufio.Scanner) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	specimen.Start(t, cmd)
+	testkit.StartProcess(t, cmd)
 	return cmd.Process.Pid, bufio.NewScanner(out)
 }
 
@@ -85,7 +84,7 @@ func explained(t *testing.T, pid int) Waterfall {
 }
 
 func TestFragmentedHeap(t *testing.T) {
-	pid, said := program(t, built.Library(t), "fragments", "100000")
+	pid, said := program(t, testkit.Library(t), "fragments", "100000")
 	var live int64
 	if _, err := fmt.Sscan(said, &live); err != nil {
 		t.Fatal(err)
@@ -104,7 +103,7 @@ func TestFragmentedHeap(t *testing.T) {
 }
 
 func TestHeapsOfTheProgramsOwn(t *testing.T) {
-	pid, said := program(t, built.Library(t), "arenas")
+	pid, said := program(t, testkit.Library(t), "arenas")
 	var live int64
 	if _, err := fmt.Sscan(said, &live); err != nil {
 		t.Fatal(err)
@@ -125,7 +124,7 @@ func TestHeapsOfTheProgramsOwn(t *testing.T) {
 }
 
 func TestFourThousandThreads(t *testing.T) {
-	pid, _ := program(t, built.Library(t), "threads", "4096")
+	pid, _ := program(t, testkit.Library(t), "threads", "4096")
 	w := explained(t, pid)
 	if w.Bytes("stacks") < 4096*4096 {
 		t.Errorf("stacks of 4,096 threads take %d bytes", w.Bytes("stacks"))
@@ -139,7 +138,7 @@ func TestRedis(t *testing.T) {
 	}
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	pid, _ := start(t, built.Library(t), redis, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir, "--enable-debug-command", "yes")
+	pid, _ := start(t, testkit.Library(t), redis, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir, "--enable-debug-command", "yes")
 	cli := func(words ...string) {
 		for range 500 {
 			if out, err := exec.Command("redis-cli", append([]string{"-s", socket}, words...)...).CombinedOutput(); err == nil && !strings.Contains(string(out), "refused") {
@@ -180,7 +179,7 @@ func TestMariaDB(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	socket := filepath.Join(dir, "s")
-	pid, _ := start(t, built.Library(t), append([]string{server, "--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--pid-file=" + dir + "/pid"}, root...)...)
+	pid, _ := start(t, testkit.Library(t), append([]string{server, "--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--pid-file=" + dir + "/pid"}, root...)...)
 	for range 3000 {
 		if _, err := os.Stat(socket); err == nil {
 			break
@@ -219,7 +218,7 @@ func TestACoreFile(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no gcore")
 	}
-	pid, said := program(t, built.Library(t), "fragments", "20000")
+	pid, said := program(t, testkit.Library(t), "fragments", "20000")
 	prefix := filepath.Join(t.TempDir(), "core")
 	if out, err := exec.Command(gcore, "-o", prefix, fmt.Sprint(pid)).CombinedOutput(); err != nil {
 		t.Skipf("no core: %v\n%s", err, out)

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"sort"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // Pages tells which parts of a range are in memory.

@@ -3,8 +3,8 @@
 package why
 
 import (
-	"granary/tool/internal/footprint"
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // A Step is one row of the waterfall.
@@ -109,7 +109,7 @@ var titles = map[string]string{
 }
 
 // inside appends what Granary holds.
-func (w *Waterfall) inside(h Heap, regions []footprint.Region) {
+func (w *Waterfall) inside(h Heap, regions []procfs.FootprintRegion) {
 	figure := func(name string) uint64 { v, _ := h.Snapshot.Value(name); return v }
 	r := h.Residency
 	rounding := min(figure("rounding_expected"), r.LiveBytes)
@@ -141,7 +141,7 @@ func (w *Waterfall) inside(h Heap, regions []footprint.Region) {
 }
 
 // libraryBytes is what of the library's file is in memory, without the structures in its data.
-func libraryBytes(h Heap, regions []footprint.Region) uint64 {
+func libraryBytes(h Heap, regions []procfs.FootprintRegion) uint64 {
 	bytes := uint64(0)
 	for i, r := range regions {
 		if isLibrary(h, regions, i) {
@@ -153,7 +153,7 @@ func libraryBytes(h Heap, regions []footprint.Region) uint64 {
 
 // isLibrary is true for the mappings of the library's file, and for its zero-initialised data behind
 // them.
-func isLibrary(h Heap, regions []footprint.Region, i int) bool {
+func isLibrary(h Heap, regions []procfs.FootprintRegion, i int) bool {
 	if !h.Shared {
 		return false
 	}
@@ -161,7 +161,7 @@ func isLibrary(h Heap, regions []footprint.Region, i int) bool {
 	if r.Path == h.Library || r.Path == h.Library+" (deleted)" {
 		return true
 	}
-	return r.Path == "" && r.Kind == footprint.Data && i > 0 && regions[i-1].End == r.Start && isLibrary(h, regions, i-1)
+	return r.Path == "" && r.Kind == procfs.Data && i > 0 && regions[i-1].End == r.Start && isLibrary(h, regions, i-1)
 }
 
 // within is what of the heap lies in memory in [start, end).
@@ -196,8 +196,8 @@ func (r Residency) covers(start, end uint64) bool {
 }
 
 // outside appends what is not malloc's: the mappings without the heap's part of them.
-func (w *Waterfall) outside(h *Heap, regions []footprint.Region) {
-	kinds := map[footprint.Kind]int64{}
+func (w *Waterfall) outside(h *Heap, regions []procfs.FootprintRegion) {
+	kinds := map[procfs.MemoryKind]int64{}
 	var unmatched int64
 	for i, r := range regions {
 		bytes := int64(r.RSS)
@@ -214,11 +214,11 @@ func (w *Waterfall) outside(h *Heap, regions []footprint.Region) {
 		kinds[r.Kind] += bytes
 	}
 	for _, o := range []struct {
-		kind footprint.Kind
+		kind procfs.MemoryKind
 		key  string
 	}{
-		{footprint.Heap, "break"}, {footprint.Anonymous, "anonymous"}, {footprint.Stacks, "stacks"}, {footprint.Code, "code"},
-		{footprint.Data, "data"}, {footprint.Files, "files"}, {footprint.Shared, "shared"}, {footprint.Kernel, "kernel"},
+		{procfs.Heap, "break"}, {procfs.Anonymous, "anonymous"}, {procfs.Stacks, "stacks"}, {procfs.Code, "code"},
+		{procfs.Data, "data"}, {procfs.Files, "files"}, {procfs.Shared, "shared"}, {procfs.Kernel, "kernel"},
 	} {
 		w.add(o.key, kinds[o.kind], notes[o.key])
 	}
@@ -236,7 +236,7 @@ var notes = map[string]string{
 }
 
 // ForGranary is the waterfall of a process under Granary.
-func ForGranary(pid int, subject string, h Heap, regions []footprint.Region, kernel uint64) Waterfall {
+func ForGranary(pid int, subject string, h Heap, regions []procfs.FootprintRegion, kernel uint64) Waterfall {
 	w := Waterfall{PID: pid, Subject: subject, Allocator: "granary", Kernel: kernel, Exact: h.Snapshot.Consistent}
 	w.inside(h, regions)
 	w.outside(&h, regions)
@@ -245,7 +245,7 @@ func ForGranary(pid int, subject string, h Heap, regions []footprint.Region, ker
 	return w
 }
 
-func (w *Waterfall) finish(regions []footprint.Region) {
+func (w *Waterfall) finish(regions []procfs.FootprintRegion) {
 	w.RSS = w.sum("rss", "")
 	for _, r := range regions {
 		w.Swap += r.Swap

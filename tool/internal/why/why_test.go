@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/footprint"
-	"granary/tool/internal/golden"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/present"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 const page = 4096
@@ -119,7 +117,7 @@ func TestTheWaterfallAddsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	regions := footprint.Classify([]procfs.Region{
+	regions := procfs.Classify([]procfs.Region{
 		region(0x1000, 0x201000, "r-xp", "/usr/bin/app", 1<<20),
 		region(chunk, chunk+4<<20, "rw-p", "", 4<<20-2*page), // two pages went while it was read
 		region(chunk+16<<20, chunk+24<<20, "rw-p", "", 8*page+64<<10),
@@ -127,25 +125,25 @@ func TestTheWaterfallAddsUp(t *testing.T) {
 		region(chunk+32<<20, chunk+33<<20, "rw-p", "", 8*page),
 		region(chunk+40<<20, chunk+41<<20, "rw-p", "[stack]", 132<<10),
 	})
-	kernel := footprint.RSS(regions)
+	kernel := procfs.TotalRSS(regions)
 	w := ForGranary(812, "process 812 (app), granary 0.1.0, preloaded", Heap{Snapshot: snapshot(), Residency: r, Library: "/lib/libgranary.so.1", Shared: true}, regions, kernel)
 	if w.RSS != kernel || w.Bytes("unmatched") != -2*page || w.Bytes("anonymous") != 64<<10 || w.Bytes("library") != 12<<10+8*page-4900 {
 		t.Errorf("%+v", w)
 	}
 	var out bytes.Buffer
 	w.write(&out)
-	golden.Check(t, "testdata/granary.golden", out.Bytes())
+	testkit.Check(t, "testdata/granary.golden", out.Bytes())
 	out.Reset()
-	if err := present.JSON(&out, w); err != nil {
+	if err := term.JSON(&out, w); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/granary.json", out.Bytes())
+	testkit.Check(t, "testdata/granary.json", out.Bytes())
 }
 
 func TestOtherAllocators(t *testing.T) {
 	lazy := region(0x7f0010000000, 0x7f0014000000, "rw-p", "", 40<<20)
 	lazy.LazyFree = 10 << 20
-	regions := footprint.Classify([]procfs.Region{
+	regions := procfs.Classify([]procfs.Region{
 		region(0x1000, 0x201000, "r-xp", "/usr/bin/app", 1<<20),
 		region(0x400000, 0x4400000, "rw-p", "[heap]", 50<<20),
 		region(0x7f0000000000, 0x7f0001000000, "rw-p", "", 9<<20),
@@ -156,12 +154,12 @@ func TestOtherAllocators(t *testing.T) {
 	})
 	for _, name := range []string{"glibc", "jemalloc"} {
 		var out bytes.Buffer
-		w := ForForeign(77, "process 77 (app), "+name, allocators.Running{Name: name}, regions, footprint.RSS(regions))
+		w := ForForeign(77, "process 77 (app), "+name, inspect.Running{Name: name}, regions, procfs.TotalRSS(regions))
 		if w.RSS != w.Kernel {
 			t.Errorf("%s: the sum is %d, RSS %d", name, w.RSS, w.Kernel)
 		}
 		w.write(&out)
-		golden.Check(t, "testdata/"+name+".golden", out.Bytes())
+		testkit.Check(t, "testdata/"+name+".golden", out.Bytes())
 	}
 }
 
@@ -174,7 +172,7 @@ func TestACoreIsExplainedByGranarysOwnAccount(t *testing.T) {
 	}
 	var out bytes.Buffer
 	w.write(&out)
-	golden.Check(t, "testdata/core.golden", out.Bytes())
+	testkit.Check(t, "testdata/core.golden", out.Bytes())
 }
 
 func TestTheSteadiestReadingIsTaken(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/stat"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // A Goal is what somebody wants of an allocator, and the rows that tell.
@@ -19,20 +19,20 @@ type Goal struct {
 	Name  string // as given on the command line
 	Title string
 	Word  string // what more of is worse: "memory", "time"
-	takes func(bench.Row) bool
+	takes func(result.Row) bool
 }
 
 // Goals are all goals.
 var Goals = []Goal{
-	{"rss", "Least memory", "memory", func(r bench.Row) bool {
-		return r.Better == bench.Lower && (r.Unit == "bytes" || strings.Contains(r.Metric, "RSS"))
+	{"rss", "Least memory", "memory", func(r result.Row) bool {
+		return r.Better == result.Lower && (r.Unit == "bytes" || strings.Contains(r.Metric, "RSS"))
 	}},
-	{"throughput", "Highest throughput", "time for the same work", func(r bench.Row) bool {
-		return r.Better == bench.Higher || r.Better == bench.Lower && (r.Metric == bench.MetricWall || strings.HasPrefix(r.Metric, "server CPU a "))
+	{"throughput", "Highest throughput", "time for the same work", func(r result.Row) bool {
+		return r.Better == result.Higher || r.Better == result.Lower && (r.Metric == result.MetricWall || strings.HasPrefix(r.Metric, "server CPU a "))
 	}},
-	{"p99", "Shortest tail", "latency at p99 and p99.9", func(r bench.Row) bool { return r.Better == bench.Lower && (r.Metric == "p99" || r.Metric == "p99.9") }},
-	{"cpu", "Least CPU time", "CPU time", func(r bench.Row) bool {
-		return r.Better == bench.Lower && (r.Metric == "server CPU" || r.Metric == bench.MetricCPU || strings.HasPrefix(r.Metric, "server CPU a "))
+	{"p99", "Shortest tail", "latency at p99 and p99.9", func(r result.Row) bool { return r.Better == result.Lower && (r.Metric == "p99" || r.Metric == "p99.9") }},
+	{"cpu", "Least CPU time", "CPU time", func(r result.Row) bool {
+		return r.Better == result.Lower && (r.Metric == "server CPU" || r.Metric == result.MetricCPU || strings.HasPrefix(r.Metric, "server CPU a "))
 	}},
 }
 
@@ -49,14 +49,14 @@ func Find(name string) (Goal, error) {
 }
 
 // Takes is true of the rows that tell about the goal.
-func (g Goal) Takes(r bench.Row) bool { return g.takes(r) }
+func (g Goal) Takes(r result.Row) bool { return g.takes(r) }
 
 // A Standing is how one contender stands to the best for a goal.
 type Standing struct {
 	Contender allocators.Contender
-	Cost      float64         // geometric mean over the rows of how many times worse than the best of the row
-	ToBest    stat.Comparison // of the contender's cost to that of the best standing, by rounds
-	Missing   int             // rows that it has no value of
+	Cost      float64             // geometric mean over the rows of how many times worse than the best of the row
+	ToBest    estimate.Comparison // of the contender's cost to that of the best standing, by rounds
+	Missing   int                 // rows that it has no value of
 }
 
 // A Verdict is what the results say about a goal.
@@ -67,7 +67,7 @@ type Verdict struct {
 }
 
 // Judge works out the verdict. ok is false when no row tells about the goal, or nobody has all of them.
-func Judge(r *bench.Results, goal Goal) (v Verdict, ok bool) {
+func Judge(r *result.Results, goal Goal) (v Verdict, ok bool) {
 	v.Goal = goal
 	rows := telling(r, goal)
 	v.Rows = len(rows)
@@ -106,8 +106,8 @@ func Judge(r *bench.Results, goal Goal) (v Verdict, ok bool) {
 }
 
 // telling are the rows of a goal that have only positive values: a ratio to zero says nothing.
-func telling(r *bench.Results, goal Goal) []bench.Row {
-	var out []bench.Row
+func telling(r *result.Results, goal Goal) []result.Row {
+	var out []result.Row
 	for _, row := range r.Rows {
 		if !goal.takes(row) {
 			continue
@@ -132,12 +132,12 @@ type score struct {
 	missing int
 }
 
-func scored(r *bench.Results, rows []bench.Row, contender string) score {
+func scored(r *result.Results, rows []result.Row, contender string) score {
 	s := score{rounds: map[int]float64{}}
 	complete := map[int]int{}
 	for _, row := range rows {
 		sign := 1.0
-		if row.Better == bench.Higher {
+		if row.Better == result.Higher {
 			sign = -1
 		}
 		values := r.Values(contender, row.Key())
@@ -152,7 +152,7 @@ func scored(r *bench.Results, rows []bench.Row, contender string) score {
 			s.rounds[round] += sign * math.Log(value) / float64(len(rows))
 			complete[round]++
 		}
-		s.rows = append(s.rows, sign*math.Log(stat.Median(list)))
+		s.rows = append(s.rows, sign*math.Log(estimate.Median(list)))
 	}
 	for round, n := range complete {
 		if n < len(rows) {
@@ -162,10 +162,10 @@ func scored(r *bench.Results, rows []bench.Row, contender string) score {
 	return s
 }
 
-func (s score) total() float64 { return stat.Mean(s.rows) }
+func (s score) total() float64 { return estimate.Mean(s.rows) }
 
 // leaders are the best of each row.
-func leaders(r *bench.Results, rows []bench.Row) []float64 {
+func leaders(r *result.Results, rows []result.Row) []float64 {
 	out := make([]float64, len(rows))
 	for i := range out {
 		out[i] = math.Inf(1)
@@ -191,18 +191,18 @@ func (s score) cost(leaders []float64) float64 {
 }
 
 // against compares two scores over the rounds that both have.
-func against(a, b score) stat.Comparison {
+func against(a, b score) estimate.Comparison {
 	var x, y []float64
 	for _, round := range slices.Sorted(maps.Keys(a.rounds)) {
 		if w, ok := b.rounds[round]; ok {
 			x, y = append(x, math.Exp(a.rounds[round])), append(y, math.Exp(w))
 		}
 	}
-	return stat.Compare(x, y)
+	return estimate.Compare(x, y)
 }
 
 // Pairs is the ratio of each contender's cost to each other's, row to column, in the order of the results.
-func Pairs(r *bench.Results, goal Goal) [][]Pair {
+func Pairs(r *result.Results, goal Goal) [][]Pair {
 	rows := telling(r, goal)
 	scores := make([]score, len(r.Contenders))
 	for i, c := range r.Contenders {
@@ -220,7 +220,7 @@ func Pairs(r *bench.Results, goal Goal) [][]Pair {
 
 // Effect is the ratio of one contender's cost for a goal to that of another, by rounds; ok is false when
 // no row that both have tells about the goal.
-func Effect(r *bench.Results, goal Goal, contender, base string) (c stat.Comparison, ok bool) {
+func Effect(r *result.Results, goal Goal, contender, base string) (c estimate.Comparison, ok bool) {
 	rows := telling(r, goal)
 	a, b := scored(r, rows, contender), scored(r, rows, base)
 	if len(rows) == 0 || a.missing > 0 || b.missing > 0 {

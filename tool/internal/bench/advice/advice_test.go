@@ -6,23 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // results are simulated: slower is the factor of each contender's throughput, larger that of its RSS.
-func results(rounds int, noise float64, slower, larger map[string]float64) *bench.Results {
+func results(rounds int, noise float64, slower, larger map[string]float64) *result.Results {
 	rng := rand.New(rand.NewPCG(5, 6))
-	r := &bench.Results{Rows: []bench.Row{
-		{Phase: "a", Metric: "throughput", Unit: "1/s", Better: bench.Higher}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
-		{Phase: "a", Metric: "RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "a", Metric: "seen", Unit: "count"},
+	r := &result.Results{Rows: []result.Row{
+		{Phase: "a", Metric: "throughput", Unit: "1/s", Better: result.Higher}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: result.Higher},
+		{Phase: "a", Metric: "RSS", Unit: "bytes", Better: result.Lower}, {Phase: "a", Metric: "seen", Unit: "count"},
 	}}
 	for _, name := range []string{"glibc", "jemalloc", "granary"} {
 		r.Contenders = append(r.Contenders, allocators.Contender{Name: name, Path: "/lib/" + name + ".so", System: name == "glibc"})
 	}
 	for round := range rounds {
 		for _, c := range r.Contenders {
-			var s bench.Sample
+			var s result.Sample
 			wobble := func() float64 { return 1 + noise*rng.NormFloat64() }
 			s.Set("a", "throughput", 1000/slower[c.Name]*wobble())
 			s.Set("b", "throughput", 50/slower[c.Name]*wobble())
@@ -35,7 +35,7 @@ func results(rounds int, noise float64, slower, larger map[string]float64) *benc
 
 var even = map[string]float64{"glibc": 1, "jemalloc": 1, "granary": 1}
 
-func judge(t *testing.T, r *bench.Results, goal string) Verdict {
+func judge(t *testing.T, r *result.Results, goal string) Verdict {
 	t.Helper()
 	g, err := Find(goal)
 	if err != nil {
@@ -85,13 +85,13 @@ func TestAContenderThatDidNotFinishIsNotJudged(t *testing.T) {
 	if text := strings.Join(v.Sentences(), " "); !strings.Contains(text, "did not finish: granary") {
 		t.Errorf("said %q", text)
 	}
-	if _, ok := Judge(&bench.Results{}, Goals[0]); ok {
+	if _, ok := Judge(&result.Results{}, Goals[0]); ok {
 		t.Error("nothing measured has a verdict")
 	}
 }
 
-func deleteOf(all []bench.Observation, contender, phase string) []bench.Observation {
-	var out []bench.Observation
+func deleteOf(all []result.Observation, contender, phase string) []result.Observation {
+	var out []result.Observation
 	for _, o := range all {
 		if o.Contender != contender || o.Phase != phase {
 			out = append(out, o)
@@ -133,9 +133,9 @@ func TestAllocatorsThatAreTheSameAreNotToldApart(t *testing.T) {
 	told := map[string]int{}
 	const trials = 400
 	for range trials {
-		r := &bench.Results{}
+		r := &result.Results{}
 		for _, phase := range []string{"a", "b", "c"} {
-			r.Rows = append(r.Rows, bench.Row{Phase: phase, Metric: "RSS", Unit: "bytes", Better: bench.Lower})
+			r.Rows = append(r.Rows, result.Row{Phase: phase, Metric: "RSS", Unit: "bytes", Better: result.Lower})
 		}
 		for _, name := range []string{"A", "B"} {
 			r.Contenders = append(r.Contenders, allocators.Contender{Name: name})
@@ -143,7 +143,7 @@ func TestAllocatorsThatAreTheSameAreNotToldApart(t *testing.T) {
 		for round := range 5 {
 			drift := 1 + 0.1*rng.Float64()
 			for _, c := range r.Contenders {
-				var s bench.Sample
+				var s result.Sample
 				for _, row := range r.Rows {
 					s.Set(row.Phase, row.Metric, 1e8*drift*(1+0.02*rng.NormFloat64()))
 				}

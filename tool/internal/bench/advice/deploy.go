@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
 )
 
 // A Recipe is how to put an allocator to use somewhere: the exact lines.

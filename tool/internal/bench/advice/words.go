@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/stat"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // effect is the difference that is worth another round.
@@ -15,9 +15,9 @@ const effect = 0.03
 // Sentences are the verdict in words.
 func (v Verdict) Sentences() []string {
 	best := v.Standings[0]
-	out := []string{fmt.Sprintf("%s over %s: %s.", v.Goal.Title, bench.Counted(v.Rows, "row"), best.Contender.Name)}
+	out := []string{fmt.Sprintf("%s over %s: %s.", v.Goal.Title, term.Counted(v.Rows, "row"), best.Contender.Name)}
 	var same, worse, missing []string
-	var equals []stat.Comparison
+	var equals []estimate.Comparison
 	for _, s := range v.Standings[1:] {
 		switch {
 		case s.Missing > 0:
@@ -62,15 +62,15 @@ func more(ratio float64) string {
 	return fmt.Sprintf("%.1f %% more", (ratio-1)*100)
 }
 
-func span(i stat.Interval) string {
+func span(i estimate.Interval) string {
 	if i.High >= 2 {
-		return fmt.Sprintf("%g %% interval %.2f to %.2f times", stat.Confidence*100, i.Low, i.High)
+		return fmt.Sprintf("%g %% interval %.2f to %.2f times", estimate.Confidence*100, i.Low, i.High)
 	}
-	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", stat.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
+	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", estimate.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
 }
 
 // further says how many more rounds would tell all of them apart.
-func further(all []stat.Comparison) string {
+func further(all []estimate.Comparison) string {
 	most, rounds := 0, 0
 	for _, c := range all {
 		n, ok := c.RoundsToTell(effect)
@@ -83,9 +83,9 @@ func further(all []stat.Comparison) string {
 		most, rounds = max(most, n), c.Rounds
 	}
 	if most <= rounds {
-		return fmt.Sprintf("%s would have shown %g %%", bench.Counted(rounds, "round"), effect*100)
+		return fmt.Sprintf("%s would have shown %g %%", term.Counted(rounds, "round"), effect*100)
 	}
-	return fmt.Sprintf("%s would tell %g %%", bench.Counted(most-rounds, "more round"), effect*100)
+	return fmt.Sprintf("%s would tell %g %%", term.Counted(most-rounds, "more round"), effect*100)
 }
 
 // A Pair is the ratio of two contenders' costs for a goal.

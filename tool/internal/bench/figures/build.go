@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/stat"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // A Group is figures that belong together on a page.
@@ -20,12 +20,12 @@ type Group struct {
 }
 
 // All are the groups of figures of results; those without a figure are left out.
-func All(r *bench.Results) []Group {
+func All(r *result.Results) []Group {
 	reference := Reference(r)
 	var out []Group
 	for _, g := range []Group{
 		{"Ratios", "Each dot is how many times worse an allocator is than " + reference + " in one row (1 is equal, right is worse), each bar its " +
-			strconv.FormatFloat(stat.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
+			strconv.FormatFloat(estimate.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
 		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
 		{"Latency by percentile", "As the open-loop driver saw it: a request's time counts from when it was due. Medians over the rounds.", percentiles(r)},
 		{"Over time", "Resident memory in the first round in which the allocator was measured.", overTime(r)},
@@ -38,9 +38,9 @@ func All(r *bench.Results) []Group {
 }
 
 // Reference is whom ratios are drawn against: Granary, else the first contender.
-func Reference(r *bench.Results) string {
+func Reference(r *result.Results) string {
 	for _, c := range r.Contenders {
-		if c.Name == allocators.Ours {
+		if c.Name == inspect.Ours {
 			return c.Name
 		}
 	}
@@ -51,14 +51,14 @@ func Reference(r *bench.Results) string {
 }
 
 // ratios is a figure a metric, with a row for each phase that has it.
-func ratios(r *bench.Results, reference string) []Figure {
+func ratios(r *result.Results, reference string) []Figure {
 	if len(r.Contenders) < 2 {
 		return nil
 	}
 	var out []Figure
 	var metrics []string
 	for _, row := range r.Rows {
-		if row.Better != bench.Neutral && !slices.Contains(metrics, row.Metric) {
+		if row.Better != result.Neutral && !slices.Contains(metrics, row.Metric) {
 			metrics = append(metrics, row.Metric)
 		}
 	}
@@ -70,11 +70,11 @@ func ratios(r *bench.Results, reference string) []Figure {
 	return out
 }
 
-func ratioFigure(r *bench.Results, metric, reference string) Figure {
+func ratioFigure(r *result.Results, metric, reference string) Figure {
 	f := Figure{Kind: Ratios, Name: FileName("ratio", metric), Title: metric, XLabel: "times worse than " + reference, LogX: true}
 	lines := make([]Line, len(r.Contenders))
 	for _, row := range r.Rows {
-		if row.Metric != metric || row.Better == bench.Neutral {
+		if row.Metric != metric || row.Better == result.Neutral {
 			continue
 		}
 		theirs, some := r.Values(reference, row.Key()), false
@@ -97,12 +97,12 @@ func ratioFigure(r *bench.Results, metric, reference string) Figure {
 	return f
 }
 
-func ratioPoint(row bench.Row, own, theirs map[int]float64, label int) (Point, bool) {
+func ratioPoint(row result.Row, own, theirs map[int]float64, label int) (Point, bool) {
 	a, b := paired(own, theirs)
-	if row.Better == bench.Higher {
+	if row.Better == result.Higher {
 		a, b = b, a
 	}
-	c := stat.Compare(a, b)
+	c := estimate.Compare(a, b)
 	if c.Rounds == 0 || c.Ratio <= 0 || math.IsInf(c.Ratio, 0) {
 		return Point{}, false
 	}
@@ -132,13 +132,13 @@ func paired(own, theirs map[int]float64) (a, b []float64) {
 var numbered = regexp.MustCompile(`^(.*?)(?:,| over) (\d+) (threads|connections|clients)$`)
 
 // curves is a figure for each metric of phases that differ in a number alone.
-func curves(r *bench.Results) []Figure {
+func curves(r *result.Results) []Figure {
 	type family struct{ prefix, metric, of string }
 	var order []family
-	rows := map[family][]bench.Row{}
+	rows := map[family][]result.Row{}
 	for _, row := range r.Rows {
 		match := numbered.FindStringSubmatch(row.Phase)
-		if match == nil || row.Better == bench.Neutral {
+		if match == nil || row.Better == result.Neutral {
 			continue
 		}
 		key := family{match[1], row.Metric, match[3]}
@@ -166,8 +166,8 @@ func curves(r *bench.Results) []Figure {
 					continue
 				}
 				slices.Sort(list)
-				i := stat.Bootstrap(list, stat.Median, stat.Confidence, 1)
-				line.Points = append(line.Points, Point{n, stat.Median(list), i.Low, i.High})
+				i := estimate.Bootstrap(list, estimate.Median, estimate.Confidence, 1)
+				line.Points = append(line.Points, Point{n, estimate.Median(list), i.Low, i.High})
 			}
 			if len(line.Points) > 0 {
 				f.Lines = append(f.Lines, line)
@@ -192,14 +192,14 @@ func shown(stored string) (unit string, scale float64) {
 }
 
 // percentiles is a figure for each phase with curves of latencies.
-func percentiles(r *bench.Results) []Figure {
+func percentiles(r *result.Results) []Figure {
 	var out []Figure
-	for _, phase := range phasesWith(r, bench.MetricCurve) {
+	for _, phase := range phasesWith(r, result.MetricCurve) {
 		f := Figure{Kind: Percent, Name: FileName("latency", phase), Title: phase, XLabel: "share of the requests", YLabel: "ms", LogY: true}
 		for _, c := range r.Contenders {
 			byShare := map[float64][]float64{}
 			for _, s := range r.Series {
-				if s.Contender == c.Name && s.Phase == phase && s.Metric == bench.MetricCurve {
+				if s.Contender == c.Name && s.Phase == phase && s.Metric == result.MetricCurve {
 					for _, p := range s.Points {
 						byShare[p[0]] = append(byShare[p[0]], p[1])
 					}
@@ -207,7 +207,7 @@ func percentiles(r *bench.Results) []Figure {
 			}
 			line := Line{Name: c.Name}
 			for share, values := range byShare {
-				y := math.Max(stat.Median(values), 1e-4)
+				y := math.Max(estimate.Median(values), 1e-4)
 				line.Points = append(line.Points, Point{share, y, y, y})
 			}
 			slices.SortFunc(line.Points, func(a, b Point) int { return int(math.Copysign(1, a.X-b.X)) })
@@ -222,7 +222,7 @@ func percentiles(r *bench.Results) []Figure {
 	return out
 }
 
-func phasesWith(r *bench.Results, metric string) []string {
+func phasesWith(r *result.Results, metric string) []string {
 	var out []string
 	for _, s := range r.Series {
 		if s.Metric == metric && !slices.Contains(out, s.Phase) {
@@ -234,7 +234,7 @@ func phasesWith(r *bench.Results, metric string) []string {
 
 // overTime is a figure for each phase in which resident memory was sampled, and for each other series
 // in bytes.
-func overTime(r *bench.Results) []Figure {
+func overTime(r *result.Results) []Figure {
 	type key struct{ phase, metric string }
 	var order []key
 	for _, s := range r.Series {
@@ -263,7 +263,7 @@ func overTime(r *bench.Results) []Figure {
 	return out
 }
 
-func firstSeries(r *bench.Results, contender, phase, metric string) Line {
+func firstSeries(r *result.Results, contender, phase, metric string) Line {
 	line := Line{Name: contender}
 	for _, s := range r.Series {
 		if s.Contender != contender || s.Phase != phase || s.Metric != metric {

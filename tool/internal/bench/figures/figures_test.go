@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -22,24 +22,24 @@ import (
 )
 
 // example has phases by threads, curves of latency and memory over time.
-func example() *bench.Results {
-	r := &bench.Results{Rows: []bench.Row{
-		{Phase: "serve, 16 threads", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
-		{Phase: "serve, 256 threads", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
-		{Phase: "whole run", Metric: "peak RSS", Unit: "bytes", Better: bench.Lower},
+func example() *result.Results {
+	r := &result.Results{Rows: []result.Row{
+		{Phase: "serve, 16 threads", Metric: "throughput", Unit: "1/s", Better: result.Higher},
+		{Phase: "serve, 256 threads", Metric: "throughput", Unit: "1/s", Better: result.Higher},
+		{Phase: "whole run", Metric: "peak RSS", Unit: "bytes", Better: result.Lower},
 		{Phase: "whole run", Metric: "seen", Unit: "count"},
 	}}
 	for i, name := range []string{"glibc", "jemalloc", "granary"} {
 		r.Contenders = append(r.Contenders, allocators.Contender{Name: name})
 		for round := range 3 {
-			var s bench.Sample
+			var s result.Sample
 			wobble := 1 + 0.01*float64((round*7+i*5)%3-1)
 			s.Set("serve, 16 threads", "throughput", 1000*float64(i+1)*wobble)
 			s.Set("serve, 256 threads", "throughput", 500*float64(i+1)*wobble)
 			s.Set("whole run", "peak RSS", 1e8*wobble)
 			s.Set("whole run", "seen", 7)
-			s.Trace(bench.Series{Phase: "serve, 16 threads", Metric: bench.MetricCurve, Unit: "ms", Points: [][2]float64{{0.5, 1}, {0.99, 3}, {0.999, 50}}})
-			s.Trace(bench.Series{Phase: "whole run", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 1e6}, {1, 2e6}, {2, 5e6}}})
+			s.Trace(result.Series{Phase: "serve, 16 threads", Metric: result.MetricCurve, Unit: "ms", Points: [][2]float64{{0.5, 1}, {0.99, 3}, {0.999, 50}}})
+			s.Trace(result.Series{Phase: "whole run", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 1e6}, {1, 2e6}, {2, 5e6}}})
 			r.Add(name, round, s)
 		}
 	}
@@ -121,7 +121,7 @@ func wellFormed(text string) bool {
 func TestOddResultsAreDrawnToo(t *testing.T) {
 	r := example()
 	r.Observations = nil
-	r.Series = []bench.Series{{Contender: "glibc", Phase: "x", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 0}, {0, 0}}}}
+	r.Series = []result.Series{{Contender: "glibc", Phase: "x", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 0}, {0, 0}}}}
 	for _, g := range All(r) {
 		for _, f := range g.Figures {
 			if _, err := f.Inline(); err != nil {
@@ -129,7 +129,7 @@ func TestOddResultsAreDrawnToo(t *testing.T) {
 			}
 		}
 	}
-	if got := All(&bench.Results{}); len(got) != 0 {
+	if got := All(&result.Results{}); len(got) != 0 {
 		t.Errorf("figures of nothing: %+v", got)
 	}
 }

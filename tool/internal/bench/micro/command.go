@@ -5,19 +5,19 @@ import (
 	"os"
 	"path/filepath"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
 
 type options struct {
-	bench.Options
+	session.Options
 	suite, programs, only string
 }
 
 // Rounds are as many in a quick run: its programs are short, not few.
-var Rounds = bench.Rounds{Full: 3, Quick: 3}
+var Rounds = session.Rounds{Full: 3, Quick: 3}
 
 // Setup declares the flags of `granary bench micro` and returns its work.
 func Setup(fs *pflag.FlagSet) cli.Action {
@@ -49,8 +49,8 @@ func beside(exe, path string) string {
 func (o *options) command(ctx context.Context, env cli.Env) error {
 	x, err := o.open(ctx, env)
 	if err != nil {
-		return bench.Ended(err)
+		return session.Ended(err)
 	}
 	defer x.Close()
-	return bench.Ended(x.Run(ctx, 0))
+	return session.Ended(x.Run(ctx, 0))
 }

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // limit is how long one run of a program may take before it counts as hung.
@@ -29,8 +29,8 @@ type workbench struct {
 }
 
 // measure runs one program under one contender.
-func (w workbench) measure(ctx context.Context, name string, c allocators.Contender) (bench.Sample, error) {
-	var sample bench.Sample
+func (w workbench) measure(ctx context.Context, name string, c allocators.Contender) (result.Sample, error) {
+	var sample result.Sample
 	program := w.suite.Find(name)
 	path, err := program.Path(w.dir)
 	if err == nil {
@@ -41,25 +41,25 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Conten
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
 	defer cancel()
-	spec := run.Spec{Path: path, Args: program.Arguments(w.quick), Env: run.Clean(w.environ)}
+	spec := measure.Spec{Path: path, Args: program.Arguments(w.quick), Env: measure.Clean(w.environ)}
 	w.warmer.warm(name)
-	usage, err := run.Measure(ctx, w.proc, spec, c.Variables(false))
+	usage, err := measure.Program(ctx, w.proc, spec, c.Variables(false))
 	if err != nil {
 		return sample, err
 	}
 	w.warmer.note(name, usage.PeakRSS)
-	sample.Set(name, bench.MetricWall, usage.Wall)
-	sample.Set(name, bench.MetricCPU, usage.User+usage.Sys)
+	sample.Set(name, result.MetricWall, usage.Wall)
+	sample.Set(name, result.MetricCPU, usage.User+usage.Sys)
 	sample.Set(name, "user CPU time", usage.User)
 	sample.Set(name, "system CPU time", usage.Sys)
-	sample.Set(name, bench.MetricPeakRSS, usage.PeakRSS)
-	sample.Set(name, bench.MetricFaults, usage.Faults)
+	sample.Set(name, result.MetricPeakRSS, usage.PeakRSS)
+	sample.Set(name, result.MetricFaults, usage.Faults)
 	sample.Set(name, "context switches", usage.Switches)
 	return sample, printed(&sample, program, usage.Output)
 }
 
 // printed takes in the metrics that a program must print.
-func printed(sample *bench.Sample, program Program, output string) error {
+func printed(sample *result.Sample, program Program, output string) error {
 	values := parseMetrics(output)
 	for _, m := range program.Metrics {
 		text, ok := values[m.Name]
@@ -87,8 +87,8 @@ func (w workbench) effective(ctx context.Context, c allocators.Contender) error 
 		return fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	environ := append(append(run.Clean(w.environ), c.Variables(false)...), "LD_BIND_NOW=1")
-	p, err := run.Start(run.Spec{Path: sleep, Args: []string{"60"}, Env: environ, Log: filepath.Join(dir, "log")})
+	environ := append(append(measure.Clean(w.environ), c.Variables(false)...), "LD_BIND_NOW=1")
+	p, err := measure.Start(measure.Spec{Path: sleep, Args: []string{"60"}, Env: environ, Log: filepath.Join(dir, "log")})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -25,7 +25,6 @@ quick = ["1"]
   name = "speed"
   unit = "Mops/s"
   better = "higher"
-  target = 5
 
 [[program]]
 name = "beta"
@@ -131,11 +130,11 @@ func TestCommandMeasuresAndWritesReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r bench.Results
+	var r result.Results
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Values("glibc", bench.Key{Phase: "alpha", Metric: "speed"}); r.Schema != bench.Schema || !reflect.DeepEqual(got, map[int]float64{0: 100, 1: 100}) {
+	if got := r.Values("glibc", result.Key{Phase: "alpha", Metric: "speed"}); r.Schema != result.Schema || !reflect.DeepEqual(got, map[int]float64{0: 100, 1: 100}) {
 		t.Errorf("schema %s, speeds %v", r.Schema, got)
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "report.md")); err != nil || !strings.Contains(string(page), "# Results: micro") {

@@ -3,7 +3,7 @@ package micro
 import (
 	"strconv"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +19,7 @@ type warmer struct {
 	touch func(bytes int64)
 }
 
-func newWarmer(machine bench.Machine) *warmer {
+func newWarmer(machine result.Machine) *warmer {
 	most := int64(machine.MemoryBytes / 4)
 	if limit, err := strconv.ParseInt(machine.MemoryLimit, 10, 64); err == nil {
 		most = min(most, limit/4)

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 func TestAsMuchIsWarmedAsTheProgramTookMostAndNeverMoreThanAQuarter(t *testing.T) {
@@ -15,7 +15,7 @@ func TestAsMuchIsWarmedAsTheProgramTookMostAndNeverMoreThanAQuarter(t *testing.T
 		"max":        {firstWarmed, 300 << 20, 1 * gib},
 	} {
 		var touched []int64
-		w := newWarmer(bench.Machine{MemoryBytes: 4 * gib, MemoryLimit: limit})
+		w := newWarmer(result.Machine{MemoryBytes: 4 * gib, MemoryLimit: limit})
 		w.touch = func(bytes int64) { touched = append(touched, bytes) }
 		w.warm("a")
 		w.note("a", 300<<20)

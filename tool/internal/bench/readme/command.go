@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 
 	"github.com/spf13/pflag"
 )
 
-const ours = allocators.Ours
+const ours = inspect.Ours
 
 type allocator = allocators.Contender
 

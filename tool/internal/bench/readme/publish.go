@@ -7,8 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -35,27 +36,27 @@ func publishSetup(fs *pflag.FlagSet) cli.Action {
 		if err := publish(args[0], args[1], layout); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(env.Stdout, "Written: %s\n", filepath.Join(args[1], archive.Summary))
+		_, err = fmt.Fprintf(env.Stdout, "Written: %s\n", filepath.Join(args[1], report.Summary))
 		return err
 	})
 }
 
 func publish(from, to string, layout Layout) error {
-	all, err := archive.ReadAll(from)
+	all, err := result.ReadAll(from)
 	if err != nil {
 		return err
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("%s holds no results; name the folder that was given to `granary bench all --out`", from)
 	}
-	suite, err := archive.ReadSuite(from)
+	suite, err := result.ReadSuite(from)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(to, archive.Summary)
-	err = archive.Publish(to, all, suite)
+	file := filepath.Join(to, report.Summary)
+	err = result.Publish(to, all, suite)
 	if err == nil {
-		err = os.WriteFile(file, archive.Text(all, suite, emptyBlock, "%s.csv"), 0o644)
+		err = os.WriteFile(file, report.Text(all, suite, emptyBlock, "%s.csv"), 0o644)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("publish %s", from), err)

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/advice"
-	"granary/tool/internal/bench/archive"
+	"github.com/granary-allocator/granary/tool/internal/bench/advice"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 
 	"github.com/BurntSushi/toml"
 )
@@ -87,7 +86,7 @@ func ReadLayout(path string) (Layout, error) {
 }
 
 // contender is the column's allocator in some results; empty where it was not measured.
-func (c Column) contender(r *bench.Results) string {
+func (c Column) contender(r *result.Results) string {
 	for _, name := range c.From {
 		for _, known := range r.Contenders {
 			if known.Name == name {
@@ -129,14 +128,14 @@ func Draw(path, dir string, layout Layout) (Drawing, error) {
 		return d, fmt.Errorf("%s names no folder of results; give one: granary bench readme FOLDER", path)
 	}
 	dir = filepath.ToSlash(filepath.Clean(dir))
-	results, err := archive.ReadAll(filepath.Join(filepath.Dir(path), dir))
+	results, err := result.ReadAll(filepath.Join(filepath.Dir(path), dir))
 	if err != nil {
 		return d, err
 	}
 	if len(results) == 0 {
 		return d, fmt.Errorf("%s holds no results; name the folder that was given to `granary bench all --out`", dir)
 	}
-	suite, err := archive.ReadSuite(filepath.Join(filepath.Dir(path), dir))
+	suite, err := result.ReadSuite(filepath.Join(filepath.Dir(path), dir))
 	if err != nil {
 		return d, err
 	}

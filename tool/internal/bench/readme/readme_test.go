@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -50,16 +49,16 @@ func shows(t *testing.T, file, rows string) {
 }
 
 // results are of three rounds; slow and large are factors of Granary's time and RSS.
-func results(rounds int, slow, large float64) *bench.Results {
-	r := &bench.Results{
-		Schema: bench.Schema, Scenario: "store", Rounds: rounds, Started: time.Unix(1e9, 0),
-		Rows: []bench.Row{{Phase: "write, 2 threads", Metric: "throughput", Unit: "1/s", Better: bench.Higher}, {Phase: "filled", Metric: "RSS", Unit: "bytes", Better: bench.Lower},
-			{Phase: "one", Metric: "peak RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "two", Metric: "peak RSS", Unit: "bytes", Better: bench.Lower}},
+func results(rounds int, slow, large float64) *result.Results {
+	r := &result.Results{
+		Schema: result.Schema, Scenario: "store", Rounds: rounds, Started: time.Unix(1e9, 0),
+		Rows: []result.Row{{Phase: "write, 2 threads", Metric: "throughput", Unit: "1/s", Better: result.Higher}, {Phase: "filled", Metric: "RSS", Unit: "bytes", Better: result.Lower},
+			{Phase: "one", Metric: "peak RSS", Unit: "bytes", Better: result.Lower}, {Phase: "two", Metric: "peak RSS", Unit: "bytes", Better: result.Lower}},
 		Contenders: []allocator{{Name: "glibc"}, {Name: "jemalloc"}, {Name: "new-jemalloc", Version: "5.3.1"}, {Name: "granary"}},
 	}
 	for round := range rounds {
 		for i, c := range r.Contenders {
-			var s bench.Sample
+			var s result.Sample
 			wobble := 1 + 0.004*float64((round*5+i*3)%4)
 			ours := func(f float64) float64 {
 				if c.Name == "granary" {
@@ -124,12 +123,12 @@ func run(t *testing.T, row cli.Command, args ...string) (string, error) {
 }
 
 // project is a folder with a README, a layout and results.
-func project(t *testing.T, r *bench.Results) string {
+func project(t *testing.T, r *result.Results) string {
 	t.Helper()
 	dir := t.TempDir()
 	err := errors.Join(os.MkdirAll(filepath.Join(dir, "bench/suites"), 0o755), os.WriteFile(filepath.Join(dir, "README.md"), []byte(before), 0o644),
-		os.WriteFile(filepath.Join(dir, "bench/suites/readme.toml"), []byte(layout), 0o644), r.WriteJSON(filepath.Join(dir, "results/today/store", archive.File)),
-		archive.Suite{Size: "quick"}.Write(filepath.Join(dir, "results/today")))
+		os.WriteFile(filepath.Join(dir, "bench/suites/readme.toml"), []byte(layout), 0o644), r.WriteJSON(filepath.Join(dir, "results/today/store", result.File)),
+		result.Suite{Size: "quick"}.Write(filepath.Join(dir, "results/today")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +164,7 @@ func TestTheBlockIsDrawnFromResultsAndCheckedAgainstThem(t *testing.T) {
 		t.Errorf("drawn, and not as drawn: %v\n%s", err, out)
 	}
 	// Other results, or a figure changed by hand, or another picture: none passes.
-	if err := results(5, 1, 1.4).WriteJSON(filepath.Join(dir, "results/today/store", archive.File)); err != nil {
+	if err := results(5, 1, 1.4).WriteJSON(filepath.Join(dir, "results/today/store", result.File)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := command(t, dir, "--check"); err == nil || !strings.Contains(err.Error(), "README.md") || !strings.Contains(err.Error(), "measured.svg") {

@@ -8,16 +8,15 @@ import (
 	"strings"
 	"unicode"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/advice"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/figures"
-	"granary/tool/internal/bench/report"
-	"granary/tool/internal/bench/stat"
+	"github.com/granary-allocator/granary/tool/internal/bench/advice"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/figures"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // table writes the rows that the results have.
-func (l Layout) table(b *strings.Builder, results []*bench.Results) {
+func (l Layout) table(b *strings.Builder, results []*result.Results) {
 	titles, rule := "| |", "|---|"
 	for _, c := range l.Columns {
 		titles, rule = titles+" "+c.Title+" |", rule+"--:|"
@@ -34,7 +33,7 @@ func (l Layout) table(b *strings.Builder, results []*bench.Results) {
 }
 
 // row is a row from the first results that have it, a mean from those with the most programs; empty where none has.
-func (l Layout) row(row Row, results []*bench.Results, lines [][]report.Line) string {
+func (l Layout) row(row Row, results []*result.Results, lines [][]report.Line) string {
 	text, most := "", 0
 	for i, r := range results {
 		if r.Scenario != row.Scenario {
@@ -59,7 +58,7 @@ func (l Layout) row(row Row, results []*bench.Results, lines [][]report.Line) st
 const enough = 3
 
 // measured shows the medians of a row. Bold is the best, and with enough rounds those that are not shown to be worse.
-func (l Layout) measured(row Row, r *bench.Results, line report.Line) string {
+func (l Layout) measured(row Row, r *result.Results, line report.Line) string {
 	cells := make([]string, len(l.Columns))
 	best, some := -1, 0
 	place := func(i int) int {
@@ -90,7 +89,7 @@ func (l Layout) measured(row Row, r *bench.Results, line report.Line) string {
 	if unit := report.Unit(line.Row.Unit); unit != "" && unit != "count" && !strings.HasSuffix(title, unit) {
 		title += ", " + unit
 	}
-	if line.Row.Better == bench.Higher {
+	if line.Row.Better == result.Higher {
 		title += " (higher is better)"
 	}
 	if len(leading) == some {
@@ -100,7 +99,7 @@ func (l Layout) measured(row Row, r *bench.Results, line report.Line) string {
 }
 
 // worse is true where the rounds show a contender to be worse than the best.
-func worse(r *bench.Results, row bench.Row, contender, best string) bool {
+func worse(r *result.Results, row result.Row, contender, best string) bool {
 	var a, b []float64
 	own, theirs := r.Values(contender, row.Key()), r.Values(best, row.Key())
 	for round := range r.Rounds {
@@ -110,11 +109,11 @@ func worse(r *bench.Results, row bench.Row, contender, best string) bool {
 			a, b = append(a, x), append(b, y)
 		}
 	}
-	return stat.Compare(a, b).Differs()
+	return estimate.Compare(a, b).Differs()
 }
 
 // mean shows the geometric means over all programs.
-func (l Layout) mean(row Row, r *bench.Results, lines []report.Line) (text string, programs int) {
+func (l Layout) mean(row Row, r *result.Results, lines []report.Line) (text string, programs int) {
 	means, programs := report.GeoMeans(lines, row.Metric, func(best float64) bool { return best >= row.Least })
 	if programs < 2 {
 		return "", 0
@@ -152,7 +151,7 @@ func joined(title string, cells []string) string {
 }
 
 // facts are the machine, the sizes, the rounds and the allocators behind a table.
-func (l Layout) facts(b *strings.Builder, suite archive.Suite, results []*bench.Results) {
+func (l Layout) facts(b *strings.Builder, suite result.Suite, results []*result.Results) {
 	fewest, most := results[0].Rounds, results[0].Rounds
 	for _, r := range results {
 		fewest, most = min(fewest, r.Rounds), max(most, r.Rounds)
@@ -171,14 +170,14 @@ func (l Layout) facts(b *strings.Builder, suite archive.Suite, results []*bench.
 }
 
 // pictured shows the plot, and in how many rows Granary loses.
-func pictured(b *strings.Builder, plot, dir string, results []*bench.Results) {
+func pictured(b *strings.Builder, plot, dir string, results []*result.Results) {
 	lost, compared, most := 0, 0, 0
 	for _, r := range results {
 		shown, _ := report.Losing(r)
 		lost += len(shown)
 		most = max(most, r.Rounds)
 		for _, row := range r.Rows {
-			if row.Better != bench.Neutral && len(r.Values("granary", row.Key())) > 0 {
+			if row.Better != result.Neutral && len(r.Values("granary", row.Key())) > 0 {
 				compared++
 			}
 		}
@@ -192,7 +191,7 @@ func pictured(b *strings.Builder, plot, dir string, results []*bench.Results) {
 }
 
 // versions are those of the columns, from the first results that have the most allocators.
-func (l Layout) versions(results []*bench.Results) string {
+func (l Layout) versions(results []*result.Results) string {
 	widest := results[0]
 	for _, r := range results {
 		if len(r.Contenders) > len(widest.Contenders) {
@@ -220,7 +219,7 @@ func labelled(title, version string) string {
 }
 
 // plot is how the columns stand to Granary, by scenario and goal.
-func plot(results []*bench.Results, l Layout) ([]byte, error) {
+func plot(results []*result.Results, l Layout) ([]byte, error) {
 	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
 	lines := make([]figures.Line, len(l.Columns))
 	for i, c := range l.Columns {

@@ -1,12 +1,13 @@
-// Package report reads results and says what they mean: as a table, as Markdown, as a verdict a row.
+// Package report turns results into tables, Markdown, an HTML page and a summary. It reads results and
+// measures nothing.
 package report
 
 import (
 	"math"
 	"slices"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/stat"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // Against says what the ratios of a comparison are to.
@@ -21,11 +22,11 @@ const (
 // A Cell is one contender's share of a row.
 type Cell struct {
 	Median     float64
-	Range      stat.Interval
-	Bootstrap  stat.Interval // of the median
+	Range      estimate.Interval
+	Bootstrap  estimate.Interval // of the median
 	Rounds     int
 	Cost       float64 // how many times worse than the reference, by the medians; below 1 is better
-	Comparison stat.Comparison
+	Comparison estimate.Comparison
 	Best       bool // the best of the row
 	Reference  bool // what the row's ratios are to
 	Noise      bool // no difference from the reference is shown
@@ -33,20 +34,12 @@ type Cell struct {
 
 // A Line is a row with a cell for each contender.
 type Line struct {
-	Row    bench.Row
-	Cells  []Cell
-	Target *Target
-}
-
-// A Target is a goal that Granary's median is held against.
-type Target struct {
-	Goal, Value float64
-	Met         bool
-	Missed      float64 // by which share of the goal
+	Row   result.Row
+	Cells []Cell
 }
 
 // Compare works out every row of results.
-func Compare(r *bench.Results, against Against) []Line {
+func Compare(r *result.Results, against Against) []Line {
 	var lines []Line
 	for _, row := range r.Rows {
 		values := make([]map[int]float64, len(r.Contenders))
@@ -63,7 +56,7 @@ func Compare(r *bench.Results, against Against) []Line {
 	return lines
 }
 
-func compareRow(r *bench.Results, row bench.Row, values []map[int]float64, against Against) Line {
+func compareRow(r *result.Results, row result.Row, values []map[int]float64, against Against) Line {
 	line := Line{Row: row, Cells: make([]Cell, len(values))}
 	for i := range values {
 		line.Cells[i] = summarise(values[i])
@@ -74,16 +67,11 @@ func compareRow(r *bench.Results, row bench.Row, values []map[int]float64, again
 	if against == BestPeer {
 		reference = bestOf(line, peer)
 	}
-	if reference >= 0 && row.Better != bench.Neutral {
+	if reference >= 0 && row.Better != result.Neutral {
 		line.Cells[best].Best = true
 		line.Cells[reference].Reference = true
 		for i := range line.Cells {
 			line.Cells[i].measure(row, line.Cells[reference], values[i], values[reference])
-		}
-	}
-	for i, c := range r.Contenders {
-		if row.Target != nil && c.Name == "granary" && line.Cells[i].Rounds > 0 {
-			line.Target = judge(row, line.Cells[i].Median)
 		}
 	}
 	return line
@@ -98,8 +86,8 @@ func summarise(values map[int]float64) Cell {
 		return Cell{Median: math.NaN()}
 	}
 	return Cell{
-		Median: stat.Median(list), Range: stat.Range(list), Rounds: len(list),
-		Bootstrap: stat.Bootstrap(list, stat.Median, stat.Confidence, 1),
+		Median: estimate.Median(list), Range: estimate.Range(list), Rounds: len(list),
+		Bootstrap: estimate.Bootstrap(list, estimate.Median, estimate.Confidence, 1),
 	}
 }
 
@@ -125,15 +113,15 @@ func bestOf(line Line, allowed func(int) bool) int {
 	return best
 }
 
-func better(direction bench.Better, a, b float64) bool {
-	if direction == bench.Higher {
+func better(direction result.Better, a, b float64) bool {
+	if direction == result.Higher {
 		return a > b
 	}
 	return a < b
 }
 
 // measure fills in how the cell stands to the reference.
-func (c *Cell) measure(row bench.Row, reference Cell, own, theirs map[int]float64) {
+func (c *Cell) measure(row result.Row, reference Cell, own, theirs map[int]float64) {
 	c.Cost = Cost(row.Better, c.Median, reference.Median)
 	var a, b []float64
 	for _, round := range rounds(own) {
@@ -141,25 +129,19 @@ func (c *Cell) measure(row bench.Row, reference Cell, own, theirs map[int]float6
 			a, b = append(a, own[round]), append(b, value)
 		}
 	}
-	c.Comparison = stat.Compare(a, b)
+	c.Comparison = estimate.Compare(a, b)
 	c.Noise = !c.Reference && c.Rounds > 0 && !c.Comparison.Differs()
 }
 
 // Cost is how many times worse value is than reference.
-func Cost(direction bench.Better, value, reference float64) float64 {
-	if direction == bench.Higher {
+func Cost(direction result.Better, value, reference float64) float64 {
+	if direction == result.Higher {
 		value, reference = reference, value
 	}
 	if value == reference {
 		return 1
 	}
 	return value / reference
-}
-
-func judge(row bench.Row, value float64) *Target {
-	goal := *row.Target
-	over := Cost(row.Better, value, goal) - 1
-	return &Target{Goal: goal, Value: value, Met: over <= 0, Missed: max(0, over)}
 }
 
 // GeoMeans is, a contender, the geometric mean over the rows of metric of its ratio to the best
@@ -189,7 +171,7 @@ func GeoMeans(lines []Line, metric string, keep func(best float64) bool) (means 
 		for j := range costs {
 			column[j] = costs[j][i]
 		}
-		means = append(means, stat.GeoMean(column))
+		means = append(means, estimate.GeoMean(column))
 	}
 	return means, rows
 }

@@ -3,74 +3,44 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// Missed lists the targets that Granary missed, the farthest first.
-func Missed(lines []Line) Table {
-	t := Table{Title: "Targets missed", Header: []string{"row", "target", "measured", "missed by"}}
-	var missed []Line
-	met := 0
-	for _, line := range lines {
-		switch {
-		case line.Target == nil:
-		case line.Target.Met:
-			met++
-		default:
-			missed = append(missed, line)
-		}
-	}
-	slices.SortStableFunc(missed, func(a, b Line) int {
-		if a.Target.Missed > b.Target.Missed {
-			return -1
-		}
-		return 1
-	})
-	for _, line := range missed {
-		unit := line.Row.Unit
-		t.Rows = append(t.Rows, []string{
-			line.Row.Phase + ": " + line.Row.Metric + ", " + Unit(unit),
-			Number(line.Target.Goal, unit), Number(line.Target.Value, unit), fmt.Sprintf("%.0f%%", line.Target.Missed*100),
-		})
-	}
-	t.Title = fmt.Sprintf("Targets missed: %d of %d", len(missed), len(missed)+met)
-	return t
-}
-
-// Tables are those of a report: every row, and where rows have targets, which of them are missed, and the
-// geometric means over the programs.
-func Tables(title string, r *bench.Results, against Against) []Table {
+// Tables are those of a report: every row, and for results of several programs the geometric means over
+// the programs.
+func Tables(title string, r *result.Results, against Against) []Table {
 	lines := Compare(r, against)
 	if len(lines) == 0 {
 		return nil
 	}
 	tables := []Table{Lines(title, r, lines)}
-	if !HasTargets(r) {
-		return tables
-	}
-	for _, t := range []Table{Missed(lines), Means(r, lines)} {
-		if len(t.Rows) > 0 {
-			tables = append(tables, t)
-		}
+	if means := Means(r, lines); ofPrograms(r) && len(means.Rows) > 0 {
+		tables = append(tables, means)
 	}
 	return tables
 }
 
-// HasTargets is true of results with rows that Granary has set itself a target for.
-func HasTargets(r *bench.Results) bool {
-	return slices.ContainsFunc(r.Rows, func(row bench.Row) bool { return row.Target != nil })
+// ofPrograms is true for results of several programs: each is a phase whose page faults were counted.
+func ofPrograms(r *result.Results) bool {
+	programs := 0
+	for _, row := range r.Rows {
+		if row.Metric == result.MetricFaults {
+			programs++
+		}
+	}
+	return programs > 1
 }
 
 // Document writes a whole report as Markdown: what was measured where, the rows where Granary loses, the
 // tables in reverse, so that the summaries come first, and the remarks.
-func Document(out io.Writer, r *bench.Results, tables []Table, against Against) {
+func Document(out io.Writer, r *result.Results, tables []Table, against Against) {
 	m := r.Machine
 	fmt.Fprintf(out, "# Results: %s\n\n", r.Scenario)
 	fmt.Fprintf(out, "Measured %s with granary %s in %.0f s, %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s. Load before: %s.\n\n",
-		r.Started.UTC().Format("2 January 2006"), r.Version, r.Seconds, bench.Counted(r.Rounds, "round"), m.CPU, m.CPUs,
+		r.Started.UTC().Format("2 January 2006"), r.Version, r.Seconds, term.Counted(r.Rounds, "round"), m.CPU, m.CPUs,
 		float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages, m.LoadBefore)
 	losses := Losses(r)
 	for _, t := range losses {

@@ -94,15 +94,3 @@ func (c Cell) Text(unit, separator string) string {
 	}
 	return Number(c.Median, unit) + separator + about
 }
-
-// Text says whether the target is met.
-func (t *Target) Text(unit string) string {
-	if t == nil {
-		return ""
-	}
-	goal := Number(t.Goal, unit)
-	if t.Met {
-		return goal + " met"
-	}
-	return fmt.Sprintf("%s missed by %.0f%%", goal, t.Missed*100)
-}

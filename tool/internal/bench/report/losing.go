@@ -4,8 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // A Loss is a row in which a peer is ahead of Granary.
@@ -15,9 +16,9 @@ type Loss struct {
 }
 
 // HasOurs is true of results that hold Granary against somebody.
-func HasOurs(r *bench.Results) bool {
+func HasOurs(r *result.Results) bool {
 	peer := func(c allocators.Contender) bool { return !c.Ours() }
-	ours := func(c allocators.Contender) bool { return c.Name == allocators.Ours }
+	ours := func(c allocators.Contender) bool { return c.Name == inspect.Ours }
 	return slices.ContainsFunc(r.Contenders, ours) && slices.ContainsFunc(r.Contenders, peer)
 }
 
@@ -26,11 +27,11 @@ const tolerated = 1.05
 
 // Losing are the rows in which the rounds show a difference to a better peer, the worst first; and those that
 // are behind in their only round, which shows no difference yet.
-func Losing(r *bench.Results) (shown, behind []Loss) {
+func Losing(r *result.Results) (shown, behind []Loss) {
 	for _, line := range Compare(r, BestPeer) {
 		reference := slices.IndexFunc(line.Cells, func(c Cell) bool { return c.Reference })
 		for i, c := range line.Cells {
-			if reference < 0 || r.Contenders[i].Name != allocators.Ours || c.Rounds == 0 || c.Cost <= 1 {
+			if reference < 0 || r.Contenders[i].Name != inspect.Ours || c.Rounds == 0 || c.Cost <= 1 {
 				continue
 			}
 			loss := Loss{
@@ -52,7 +53,7 @@ func Losing(r *bench.Results) (shown, behind []Loss) {
 }
 
 // Label is a row's metric with its unit.
-func Label(r bench.Row) string {
+func Label(r result.Row) string {
 	if unit := Unit(r.Unit); unit != "" && unit != "count" && unit != "ratio" {
 		return r.Metric + ", " + unit
 	}
@@ -67,7 +68,7 @@ const (
 )
 
 // Losses are the tables of Losing, to be put first; none where Granary was not measured, or alone.
-func Losses(r *bench.Results) []Table {
+func Losses(r *result.Results) []Table {
 	if !HasOurs(r) {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -33,36 +33,34 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func target(v float64) *float64 { return &v }
-
-// example has a clear winner, a tie, a missing contender, a neutral row and targets met and missed.
-func example() *bench.Results {
-	r := &bench.Results{
-		Schema: bench.Schema, Scenario: "example", Version: "1.2.3", Rounds: 3, Seconds: 42,
+// example has a clear winner, a tie, a missing contender, and a neutral row.
+func example() *result.Results {
+	r := &result.Results{
+		Schema: result.Schema, Scenario: "example", Version: "1.2.3", Rounds: 3, Seconds: 42,
 		Started:    time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		Machine:    bench.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
+		Machine:    result.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
 		Contenders: []allocators.Contender{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}}, {Name: "granary", Path: "/lib/g.so", SHA256: "0123456789abcdef"}},
-		Rows: []bench.Row{
-			{Phase: "pair", Metric: bench.MetricWall, Unit: "s", Better: bench.Lower},
-			{Phase: "pair", Metric: bench.MetricPeakRSS, Unit: "bytes", Better: bench.Lower},
-			{Phase: "pair", Metric: "cost", Unit: "ns", Better: bench.Lower, Target: target(2.5)},
+		Rows: []result.Row{
+			{Phase: "pair", Metric: result.MetricWall, Unit: "s", Better: result.Lower},
+			{Phase: "pair", Metric: result.MetricPeakRSS, Unit: "bytes", Better: result.Lower},
+			{Phase: "pair", Metric: "cost", Unit: "ns", Better: result.Lower},
 			{Phase: "pair", Metric: "seen", Unit: "count"},
-			{Phase: "serve", Metric: "throughput", Unit: "1/s", Better: bench.Higher, Target: target(90000)},
-			{Phase: "serve", Metric: "never measured", Unit: "s", Better: bench.Lower},
+			{Phase: "serve", Metric: "throughput", Unit: "1/s", Better: result.Higher},
+			{Phase: "serve", Metric: "never measured", Unit: "s", Better: result.Lower},
 		},
-		Failures: []bench.Failure{{Subject: "serve", Contender: "jemalloc", Round: 1, Reason: "it died"}},
+		Failures: []result.Failure{{Subject: "serve", Contender: "jemalloc", Round: 1, Reason: "it died"}},
 		Notes:    []string{"mimalloc is left out"},
 	}
 	values := map[string][]float64{ // glibc, jemalloc, granary a row
-		"pair/" + bench.MetricWall:    {2, 2.02, 1},
-		"pair/" + bench.MetricPeakRSS: {32 << 20, 48 << 20, 32 << 20},
-		"pair/cost":                   {5, 3.4, 2.8},
-		"pair/seen":                   {12, 34, 1234567},
-		"serve/throughput":            {50e3, 60e3, 99e3},
+		"pair/" + result.MetricWall:    {2, 2.02, 1},
+		"pair/" + result.MetricPeakRSS: {32 << 20, 48 << 20, 32 << 20},
+		"pair/cost":                    {5, 3.4, 2.8},
+		"pair/seen":                    {12, 34, 1234567},
+		"serve/throughput":             {50e3, 60e3, 99e3},
 	}
 	for i, c := range r.Contenders {
 		for round := range 3 {
-			var s bench.Sample
+			var s result.Sample
 			for key, v := range values {
 				phase, metric, _ := strings.Cut(key, "/")
 				if phase == "serve" && c.Name == "jemalloc" && round > 0 {
@@ -87,7 +85,7 @@ func TestRenderings(t *testing.T) {
 		{"terminal-narrow.golden", func(b *bytes.Buffer) { Lines("Example", r, Compare(r, BestPeer)).Terminal(b, 60) }},
 		{"report.golden.md", func(b *bytes.Buffer) {
 			lines := Compare(r, BestPeer)
-			Document(b, r, []Table{Lines("Example", r, lines), Missed(lines), Means(r, lines)}, BestPeer)
+			Document(b, r, []Table{Lines("Example", r, lines), Means(r, lines)}, BestPeer)
 		}},
 	} {
 		var b bytes.Buffer
@@ -116,11 +114,11 @@ func TestRatiosToTheBestOfAllAndToTheBestPeer(t *testing.T) {
 		cost      float64
 		best      bool
 	}{
-		{all, bench.MetricWall, 2, 1, true},
-		{all, bench.MetricWall, 0, 2, false},
+		{all, result.MetricWall, 2, 1, true},
+		{all, result.MetricWall, 0, 2, false},
 		{all, "throughput", 0, 1.98, false},
-		{peers, bench.MetricWall, 2, 0.5, true},
-		{peers, bench.MetricWall, 0, 1, false},
+		{peers, result.MetricWall, 2, 0.5, true},
+		{peers, result.MetricWall, 0, 1, false},
 		{peers, "throughput", 2, 0.606, true},
 		{peers, "cost", 2, 0.8235, true},
 	} {
@@ -129,10 +127,10 @@ func TestRatiosToTheBestOfAllAndToTheBestPeer(t *testing.T) {
 			t.Errorf("%s, contender %d: cost %v, best %v; want %v, %v", c.metric, c.contender, got.Cost, got.Best, c.cost, c.best)
 		}
 	}
-	if !cell(t, all, bench.MetricWall, 1).Comparison.Differs() {
+	if !cell(t, all, result.MetricWall, 1).Comparison.Differs() {
 		t.Error("a factor of two is not seen")
 	}
-	if !cell(t, peers, bench.MetricWall, 1).Noise {
+	if !cell(t, peers, result.MetricWall, 1).Noise {
 		t.Error("1 % within 1 % of noise is called a difference")
 	}
 	if c := cell(t, all, "seen", 2); c.Cost != 0 || c.Best {
@@ -140,29 +138,9 @@ func TestRatiosToTheBestOfAllAndToTheBestPeer(t *testing.T) {
 	}
 }
 
-func TestTargets(t *testing.T) {
-	lines := Compare(example(), BestPeer)
-	for _, line := range lines {
-		switch line.Row.Metric {
-		case "cost":
-			if line.Target.Met || math.Abs(line.Target.Missed-0.12) > 1e-9 {
-				t.Errorf("cost: %+v", line.Target)
-			}
-		case "throughput":
-			if !line.Target.Met {
-				t.Errorf("throughput: %+v", line.Target)
-			}
-		default:
-			if line.Target != nil {
-				t.Errorf("%s has no target", line.Row.Metric)
-			}
-		}
-	}
-}
-
 func TestGeoMeansAreOverCompleteRows(t *testing.T) {
 	line := func(phase string, medians ...float64) Line {
-		l := Line{Row: bench.Row{Phase: phase, Metric: "time", Better: bench.Lower}}
+		l := Line{Row: result.Row{Phase: phase, Metric: "time", Better: result.Lower}}
 		for _, m := range medians {
 			c := Cell{Median: m, Rounds: 1}
 			if m == 0 {
@@ -198,7 +176,7 @@ func TestNumber(t *testing.T) {
 }
 
 func TestDisturbedRunsAreTold(t *testing.T) {
-	r := &bench.Results{Machine: bench.Machine{CPUs: 2}, Runs: []bench.Run{{Seconds: 10, OthersCPU: 0.5}, {Seconds: 10, OthersCPU: 4, Stolen: 1}}}
+	r := &result.Results{Machine: result.Machine{CPUs: 2}, Runs: []result.Run{{Seconds: 10, OthersCPU: 0.5}, {Seconds: 10, OthersCPU: 4, Stolen: 1}}}
 	if got := Disturbance(r); !strings.HasPrefix(got, "In 1 of 2 runs") || !strings.Contains(got, "in the worst 25 %") {
 		t.Errorf("said %q", got)
 	}
@@ -209,15 +187,15 @@ func TestDisturbedRunsAreTold(t *testing.T) {
 }
 
 func TestWhereGranaryLosesComesFirstAndASingleRoundShowsNothing(t *testing.T) {
-	several := func(rounds int) *bench.Results {
-		r := &bench.Results{Rounds: rounds, Rows: []bench.Row{
-			{Phase: "a", Metric: "RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: bench.Higher},
-			{Phase: "c", Metric: "RSS", Unit: "bytes", Better: bench.Lower}, {Phase: "d", Metric: "seen", Unit: "count"},
+	several := func(rounds int) *result.Results {
+		r := &result.Results{Rounds: rounds, Rows: []result.Row{
+			{Phase: "a", Metric: "RSS", Unit: "bytes", Better: result.Lower}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: result.Higher},
+			{Phase: "c", Metric: "RSS", Unit: "bytes", Better: result.Lower}, {Phase: "d", Metric: "seen", Unit: "count"},
 		}, Contenders: []allocators.Contender{{Name: "glibc"}, {Name: "granary"}, {Name: "granary:x=1"}}}
 		for round := range rounds {
 			wobble := 1 + 0.001*float64(round)
 			for _, c := range r.Contenders {
-				var s bench.Sample
+				var s result.Sample
 				worse := 1.0
 				if c.Name == "granary" {
 					worse = 2

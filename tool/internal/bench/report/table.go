@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -22,14 +22,10 @@ type Table struct {
 
 // Lines makes the table of compared lines: a contender a column, and a row of its own that names each
 // phase.
-func Lines(title string, r *bench.Results, lines []Line) Table {
+func Lines(title string, r *result.Results, lines []Line) Table {
 	t := Table{Title: title, Header: []string{""}, Breaks: map[int]bool{}}
-	targets := hasTargets(lines)
 	for _, c := range r.Contenders {
 		t.Header = append(t.Header, c.Name)
-	}
-	if targets {
-		t.Header = append(t.Header, "target")
 	}
 	phase := ""
 	for _, line := range lines {
@@ -38,12 +34,12 @@ func Lines(title string, r *bench.Results, lines []Line) Table {
 			t.Rows = append(t.Rows, append([]string{line.Row.Phase}, make([]string, len(t.Header)-1)...))
 			phase = line.Row.Phase
 		}
-		t.Rows = append(t.Rows, lineCells(line, targets))
+		t.Rows = append(t.Rows, lineCells(line))
 	}
 	return t
 }
 
-func lineCells(line Line, target bool) []string {
+func lineCells(line Line) []string {
 	row := []string{"  " + line.Row.Metric}
 	if unit := Unit(line.Row.Unit); unit != "" && unit != "count" && unit != "ratio" {
 		row[0] += ", " + unit
@@ -51,23 +47,11 @@ func lineCells(line Line, target bool) []string {
 	for _, c := range line.Cells {
 		row = append(row, c.Text(line.Row.Unit, "\n"))
 	}
-	if target {
-		row = append(row, line.Target.Text(line.Row.Unit))
-	}
 	return row
 }
 
-func hasTargets(lines []Line) bool {
-	for _, line := range lines {
-		if line.Target != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // Means makes the table of geometric means; a row for each that has programs.
-func Means(r *bench.Results, lines []Line) Table {
+func Means(r *result.Results, lines []Line) Table {
 	t := Table{Title: "Geometric mean of the ratio to the best allocator of each program (1.00 = best everywhere)", Header: []string{"over", "programs"}}
 	for _, c := range r.Contenders {
 		t.Header = append(t.Header, c.Name)
@@ -77,10 +61,10 @@ func Means(r *bench.Results, lines []Line) Table {
 		label, metric string
 		keep          func(best float64) bool
 	}{
-		{"wall time", bench.MetricWall, func(float64) bool { return true }},
-		{"CPU time", bench.MetricCPU, func(float64) bool { return true }},
-		{"peak RSS", bench.MetricPeakRSS, func(float64) bool { return true }},
-		{"peak RSS, programs of 16 MiB and more", bench.MetricPeakRSS, func(best float64) bool { return best >= large }},
+		{"wall time", result.MetricWall, func(float64) bool { return true }},
+		{"CPU time", result.MetricCPU, func(float64) bool { return true }},
+		{"peak RSS", result.MetricPeakRSS, func(float64) bool { return true }},
+		{"peak RSS, programs of 16 MiB and more", result.MetricPeakRSS, func(best float64) bool { return best >= large }},
 	} {
 		means, rows := GeoMeans(lines, m.metric, m.keep)
 		if rows == 0 {
@@ -150,7 +134,7 @@ const disturbed = 0.05
 
 // Disturbance is a sentence about what the rest of the machine did; empty where it did little, or nothing
 // is known.
-func Disturbance(r *bench.Results) string {
+func Disturbance(r *result.Results) string {
 	n, worst, held := 0, 0.0, 0.0
 	for _, run := range r.Runs {
 		held += run.Throttled
@@ -172,7 +156,7 @@ func Disturbance(r *bench.Results) string {
 }
 
 // Remarks writes what failed and what is to be known.
-func Remarks(out io.Writer, r *bench.Results) {
+func Remarks(out io.Writer, r *result.Results) {
 	if sentence := Disturbance(r); sentence != "" {
 		fmt.Fprintf(out, "Note: %s\n", sentence)
 	}

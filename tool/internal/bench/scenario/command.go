@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -20,7 +21,7 @@ func (s Scenario) Command() cli.Command {
 
 // An Invocation is what a command line asked for.
 type Invocation struct {
-	bench.Options
+	session.Options
 	long   bool
 	tune   string
 	budget time.Duration
@@ -75,15 +76,15 @@ func (in *Invocation) check(s Scenario) (err error) {
 }
 
 // run measures and publishes. The results are returned as far as they go, also with an error.
-func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*bench.Results, error) {
+func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*result.Results, error) {
 	x, err := s.open(ctx, env, in)
 	if err != nil {
-		return nil, bench.Ended(err)
+		return nil, session.Ended(err)
 	}
 	defer x.Close()
 	budget := in.budget
 	if in.Quick && budget == 0 {
 		budget = quickBudget
 	}
-	return x.Results(), bench.Ended(x.Run(ctx, budget))
+	return x.Results(), session.Ended(x.Run(ctx, budget))
 }

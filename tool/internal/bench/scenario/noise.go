@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/group"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // A noise measures what the rest of the machine did during a visit: CPU time that neither this process
@@ -24,13 +24,13 @@ type noise struct {
 
 func startNoise(proc procfs.FS) noise {
 	ticks, err := proc.Machine()
-	return noise{proc: proc, start: time.Now(), before: ticks, own: ownCPU(), held: group.Throttled(proc), ok: err == nil}
+	return noise{proc: proc, start: time.Now(), before: ticks, own: ownCPU(), held: measure.Throttled(proc), ok: err == nil}
 }
 
 // stop must come after the visit's processes were waited for: only then their time is known.
-func (n noise) stop() bench.Run {
+func (n noise) stop() result.Run {
 	seconds := time.Since(n.start).Seconds()
-	r := bench.Run{Started: n.start, Seconds: seconds}
+	r := result.Run{Started: n.start, Seconds: seconds}
 	load, _ := os.ReadFile(n.proc.Root + "/loadavg") // left empty when it cannot be read
 	r.LoadAfter = strings.TrimSpace(string(load))
 	after, err := n.proc.Machine()
@@ -39,7 +39,7 @@ func (n noise) stop() bench.Run {
 	}
 	r.OwnCPU = ownCPU() - n.own
 	r.OthersCPU = max(0, after.Busy-n.before.Busy-r.OwnCPU)
-	r.Throttled = group.Throttled(n.proc) - n.held
+	r.Throttled = measure.Throttled(n.proc) - n.held
 	r.Stolen = after.Stolen - n.before.Stolen
 	return r
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )

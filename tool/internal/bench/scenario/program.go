@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // ProgramRows are recorded of every program by Program.
-func ProgramRows() []bench.Row {
-	return []bench.Row{
-		LowerRow(bench.MetricWall, "s"), LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
+func ProgramRows() []result.Row {
+	return []result.Row{
+		LowerRow(result.MetricWall, "s"), LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
+		LowerRow(result.MetricPeakRSS, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
 		{Metric: MetricGroupPeak, Unit: "bytes"},
 	}
 }
@@ -49,7 +49,7 @@ func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v.Set(bench.MetricWall, time.Since(start).Seconds())
+	v.Set(result.MetricWall, time.Since(start).Seconds())
 	printed, err := v.Server.process.Output()
 	if err != nil {
 		return printed, fmt.Errorf("%s %w", spec.Name, err)
@@ -58,7 +58,7 @@ func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
 		v.Set(MetricCPU, seconds(usage.Utime)+seconds(usage.Stime))
 		v.setUsage(usage)
 	}
-	v.Set(bench.MetricPeakRSS, peak)
+	v.Set(result.MetricPeakRSS, peak)
 	v.setGroupPeak()
 	v.Server.leave()
 	v.Metrics(printed)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"syscall"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/group"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // Names of metrics that scenarios share.
@@ -24,18 +24,18 @@ const (
 )
 
 // LowerRow is a row of which less is better.
-func LowerRow(metric, unit string) bench.Row {
-	return bench.Row{Metric: metric, Unit: unit, Better: bench.Lower}
+func LowerRow(metric, unit string) result.Row {
+	return result.Row{Metric: metric, Unit: unit, Better: result.Lower}
 }
 
 // HigherRow is a row of which more is better.
-func HigherRow(metric, unit string) bench.Row {
-	return bench.Row{Metric: metric, Unit: unit, Better: bench.Higher}
+func HigherRow(metric, unit string) result.Row {
+	return result.Row{Metric: metric, Unit: unit, Better: result.Higher}
 }
 
 // LatencyRows are the rows of a distribution in milliseconds.
-func LatencyRows(metrics ...string) []bench.Row {
-	var out []bench.Row
+func LatencyRows(metrics ...string) []result.Row {
+	var out []result.Row
 	for _, m := range metrics {
 		out = append(out, LowerRow(m, "ms"))
 	}
@@ -44,7 +44,7 @@ func LatencyRows(metrics ...string) []bench.Row {
 
 // StartPhase starts the server and records what it occupies at first.
 func StartPhase(start func(context.Context, *Visit) error) Phase {
-	return Phase{"start", []bench.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
+	return Phase{"start", []result.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
 		if err := start(ctx, v); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func WarmUp(load func(context.Context, *Visit) error) Phase { return Phase{Name:
 
 // IdlePhase leaves the server alone for the parameter called settle, and records what is left.
 func IdlePhase() Phase {
-	return Phase{"idle after the load", []bench.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
+	return Phase{"idle after the load", []result.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
 		if _, err := v.Settle(ctx, v.Values.Duration("settle")); err != nil {
 			return err
 		}
@@ -76,9 +76,9 @@ func SettleParam() Param {
 
 // WholePhase stops the server and records what it took in all.
 func WholePhase() Phase {
-	return Phase{"whole run", []bench.Row{
+	return Phase{"whole run", []result.Row{
 		LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(bench.MetricPeakRSS, "bytes"), LowerRow(bench.MetricFaults, "count"), LowerRow("context switches", "count"),
+		LowerRow(result.MetricPeakRSS, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"),
 		{Metric: MetricGroupPeak, Unit: "bytes"}, {Metric: MetricGroupKernel, Unit: "bytes"},
 	}, whole}
 }
@@ -97,7 +97,7 @@ func whole(_ context.Context, v *Visit) error {
 	if v.Server.spec.Tree { // the kernel knows no peak of several processes: the largest sample
 		peak = max(v.peak, float64(memory.RSS))
 	}
-	v.Set(bench.MetricPeakRSS, peak)
+	v.Set(result.MetricPeakRSS, peak)
 	v.setGroup()
 	v.Stop()
 	if usage, ok := v.Server.process.Rusage(); ok {
@@ -114,9 +114,9 @@ func (v *Visit) setGroup() {
 	}
 }
 
-func (v *Visit) setGroupPeak() (group.Usage, bool) {
+func (v *Visit) setGroupPeak() (measure.GroupUsage, bool) {
 	if v.Server.group == nil {
-		return group.Usage{}, false
+		return measure.GroupUsage{}, false
 	}
 	used, err := v.Server.group.Read()
 	if err == nil && used.Peak > 0 { // before Linux 5.19 the kernel does not say
@@ -128,6 +128,6 @@ func (v *Visit) setGroupPeak() (group.Usage, bool) {
 func (v *Visit) setUsage(u syscall.Rusage) {
 	v.Set("user CPU", seconds(u.Utime))
 	v.Set("system CPU", seconds(u.Stime))
-	v.Set(bench.MetricFaults, float64(u.Minflt+u.Majflt))
+	v.Set(result.MetricFaults, float64(u.Minflt+u.Majflt))
 	v.Set("context switches", float64(u.Nvcsw+u.Nivcsw))
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // sampleEvery is the distance of two readings of a running server.
@@ -125,8 +125,8 @@ func (w *Watch) between(from, to float64) Between {
 }
 
 // series are the samples for the results.
-func (w *Watch) series(phase string) []bench.Series {
-	return []bench.Series{
+func (w *Watch) series(phase string) []result.Series {
+	return []result.Series{
 		{Phase: phase, Metric: MetricRSS, Unit: "bytes", Points: w.rss},
 		{Phase: phase, Metric: MetricCPU, Unit: "s", Points: w.cpu},
 		{Phase: phase, Metric: seriesPSS, Unit: "bytes", Points: w.pss},

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
 // A Scenario is one thing that allocators are compared at.
@@ -21,7 +22,7 @@ type Scenario struct {
 	About   string // paragraphs for --help
 	// Examples are command lines without `granary`.
 	Examples []cli.Example
-	Rounds   bench.Rounds
+	Rounds   session.Rounds
 	Needs    []Need
 	Params   []Param
 	// Prepare makes once what every visit needs, such as a filled data folder; nil when nothing.
@@ -33,13 +34,13 @@ type Scenario struct {
 // A Phase is one part of a visit: what it does, and the rows that it fills.
 type Phase struct {
 	Name string
-	Rows []bench.Row // their Phase is filled in
+	Rows []result.Row // their Phase is filled in
 	Do   func(ctx context.Context, visit *Visit) error
 }
 
 // Rows are all rows of the scenario.
-func (s Scenario) Rows(v Values) []bench.Row {
-	var out []bench.Row
+func (s Scenario) Rows(v Values) []result.Row {
+	var out []result.Row
 	for _, p := range s.Phases(v) {
 		for _, row := range p.Rows {
 			row.Phase = p.Name

@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench/group"
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // ServerSpec is a server to start under a contender.
@@ -39,9 +39,9 @@ type ServerSpec struct {
 type Server struct {
 	spec    ServerSpec
 	proc    procfs.FS
-	process *run.Process
+	process *measure.Process
 	dir     string
-	group   *group.Group // nil where none can be made
+	group   *measure.Group // nil where none can be made
 }
 
 func (s *Server) start(ctx context.Context, environ []string, c allocators.Contender) error {
@@ -55,8 +55,8 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 	// A server may be linked to another allocator than glibc's. To run it under glibc, libc.so.6 itself
 	// is preloaded: the loader already has it, and only moves it to the front of the order of lookup.
 	variables := append(c.Variables(true), "LD_BIND_NOW=1")
-	environ = append(append(run.Clean(environ), s.spec.Env...), variables...)
-	s.process, err = run.Start(run.Spec{
+	environ = append(append(measure.Clean(environ), s.spec.Env...), variables...)
+	s.process, err = measure.Start(measure.Spec{
 		Path: s.spec.Path, Args: s.spec.Args, Env: environ, Dir: s.dir,
 		Log: filepath.Join(s.dir, s.spec.Name+".log"), Credential: credential,
 	})
@@ -79,7 +79,7 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 
 // join puts the server into a memory control group of its own, where one can be made.
 func (s *Server) join() {
-	g, err := group.Make(s.proc)
+	g, err := measure.MakeGroup(s.proc)
 	if err != nil {
 		return
 	}
@@ -184,7 +184,7 @@ func first(proc procfs.FS, pid int, otherwise error) (string, error) {
 	if !errors.Is(otherwise, preload.ErrNotImported) {
 		return "", otherwise
 	}
-	running, err := allocators.Of(proc, pid)
+	running, err := inspect.AllocatorOf(proc, pid)
 	return running.Path, err
 }
 

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/cpushare"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/cpushare"
 )
 
 // MetricShare is how much of the server's CPU time lies in the allocator's own code.
 const MetricShare = "CPU share of the allocator"
 
 // ShareRow is the row that WatchShare fills.
-func ShareRow() bench.Row { return LowerRow(MetricShare, "%") }
+func ShareRow() result.Row { return LowerRow(MetricShare, "%") }
 
 // samplesPerSecond of CPU time; no multiple of what timers of servers are set to.
 const samplesPerSecond = 499

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/advice"
-	"granary/tool/internal/bench/report"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/bench/advice"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // A tunable is a value of an option that may serve a goal. A mistake is one that people make: it is
@@ -104,8 +105,8 @@ func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
 }
 
 // step measures contenders; with --out into a folder of its own.
-func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, contenders []string, folder string) (*bench.Results, error) {
-	in.Allocators, in.Variants = bench.Names(strings.Join(contenders, ",")), false
+func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, contenders []string, folder string) (*result.Results, error) {
+	in.Allocators, in.Variants = session.Names(strings.Join(contenders, ",")), false
 	if in.Out != "" {
 		in.Out = filepath.Join(in.Out, folder)
 	}
@@ -113,7 +114,7 @@ func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, contende
 }
 
 // effects prints what each setting did to every goal.
-func effects(out io.Writer, r *bench.Results, base string, tried []tunable) {
+func effects(out io.Writer, r *result.Results, base string, tried []tunable) {
 	t := report.Table{Title: "The effect of each setting against " + base + " as it is: cost of the goal, 1.00 is equal, less is better", Header: []string{"setting"}}
 	for _, g := range advice.Goals {
 		t.Header = append(t.Header, g.Name)
@@ -152,7 +153,7 @@ func (t tunable) note(costs, serves bool) string {
 }
 
 // improving are the settings that are shown to serve the goal, the best value of each option.
-func improving(r *bench.Results, goal advice.Goal, base string, tried []tunable) []string {
+func improving(r *result.Results, goal advice.Goal, base string, tried []tunable) []string {
 	best := map[string]float64{}
 	values := map[string]tunable{}
 	var order []string
@@ -176,7 +177,7 @@ func improving(r *bench.Results, goal advice.Goal, base string, tried []tunable)
 }
 
 // conclude says what came of it, and the lines that deploy it.
-func conclude(out io.Writer, r *bench.Results, goal advice.Goal, best, base, service string) error {
+func conclude(out io.Writer, r *result.Results, goal advice.Goal, best, base, service string) error {
 	c, ok := advice.Effect(r, goal, best, base)
 	if !ok || !c.Differs() || c.Ratio >= 1 {
 		_, err := fmt.Fprintf(out, "%s: what helped alone is not shown to help together; keep %s as it is.\n", goal.Title, base)

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/advice"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/advice"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
 // tuned are simulated results: the RSS of each contender, by factor.
-func tuned(factors map[string]float64) *bench.Results {
-	r := &bench.Results{Rows: []bench.Row{{Phase: "p", Metric: "RSS", Unit: "bytes", Better: bench.Lower}}}
+func tuned(factors map[string]float64) *result.Results {
+	r := &result.Results{Rows: []result.Row{{Phase: "p", Metric: "RSS", Unit: "bytes", Better: result.Lower}}}
 	for _, name := range []string{"granary", "granary:dirty_decay_ms=0", "granary:dirty_decay_ms=100", "granary:cache_bytes=262144", "granary:cache=false", "granary:dirty_decay_ms=100+cache_bytes=262144"} {
 		factor, ok := factors[name]
 		if !ok {
@@ -26,7 +26,7 @@ func tuned(factors map[string]float64) *bench.Results {
 		}
 		r.Contenders = append(r.Contenders, allocators.Contender{Name: name, Path: "/lib/g.so", Env: []string{"GRANARY_CONF=x"}})
 		for round := range 5 {
-			var s bench.Sample
+			var s result.Sample
 			s.Set("p", "RSS", 1e8*factor*(1+0.001*float64((round*3+len(name))%5)))
 			r.Add(name, round, s)
 		}
@@ -60,7 +60,7 @@ func TestARecordedSearchShowsWhatTooFewArenasCostJemalloc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r bench.Results
+	var r result.Results
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}

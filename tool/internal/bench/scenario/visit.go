@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // Shared is what all visits of a run have in common: prepared once, then only read.
@@ -24,7 +24,7 @@ type Shared struct {
 
 // Tool runs a program without any contender to its end.
 func (s *Shared) Tool(ctx context.Context, path string, args ...string) (string, error) {
-	return run.Output(ctx, path, args, run.Clean(s.Environ))
+	return measure.Output(ctx, path, args, measure.Clean(s.Environ))
 }
 
 // ToolAs is Tool as another user, for programs that refuse root.
@@ -33,7 +33,7 @@ func (s *Shared) ToolAs(ctx context.Context, user, path string, args ...string) 
 	if err != nil {
 		return err
 	}
-	p, err := run.Start(run.Spec{Path: path, Args: args, Env: run.Clean(s.Environ), Dir: s.Dir, Log: filepath.Join(s.Dir, "tool.log"), Credential: credential})
+	p, err := measure.Start(measure.Spec{Path: path, Args: args, Env: measure.Clean(s.Environ), Dir: s.Dir, Log: filepath.Join(s.Dir, "tool.log"), Credential: credential})
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ type Visit struct {
 	Dir       string // temporary, of this visit
 	Server    *Server
 	proc      procfs.FS
-	sample    bench.Sample
+	sample    result.Sample
 	phase     string
 	peak      float64 // the largest RSS that a Watch saw
 }
@@ -104,11 +104,11 @@ func (v *Visit) Get(phase, metric string) (float64, bool) { return v.sample.Get(
 
 // Trace records a series of the current phase.
 func (v *Visit) Trace(metric, unit string, points [][2]float64) {
-	v.sample.Trace(bench.Series{Phase: v.phase, Metric: metric, Unit: unit, Points: points})
+	v.sample.Trace(result.Series{Phase: v.phase, Metric: metric, Unit: unit, Points: points})
 }
 
 // FreePort is a loopback port that nothing listens on at the moment.
-func (v *Visit) FreePort() (int, error) { return run.FreePort() }
+func (v *Visit) FreePort() (int, error) { return measure.FreePort() }
 
 // A Load is a running load, as the function given to Watch sees it.
 type Load struct {
@@ -170,10 +170,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // measure takes one contender through the phases. What finished phases recorded is returned also with
 // an error.
-func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c allocators.Contender, round int, tick func(string)) (bench.Sample, error) {
+func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c allocators.Contender, round int, tick func(string)) (result.Sample, error) {
 	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-")
 	if err != nil {
-		return bench.Sample{}, fmt.Errorf("make a temporary folder: %w", err)
+		return result.Sample{}, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	v := &Visit{Shared: shared, Contender: c, Round: round, Dir: dir, proc: proc}

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/group"
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/preload"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 func glibc(t *testing.T) allocators.Contender {
@@ -32,7 +32,7 @@ func glibc(t *testing.T) allocators.Contender {
 
 // serve is a scenario whose server is a program of this machine.
 func serve(spec ServerSpec, more ...Phase) Scenario {
-	return Scenario{Name: "x", Rounds: bench.Rounds{Full: 2, Quick: 1}, Phases: func(Values) []Phase {
+	return Scenario{Name: "x", Rounds: session.Rounds{Full: 2, Quick: 1}, Phases: func(Values) []Phase {
 		start := StartPhase(func(ctx context.Context, v *Visit) error { return v.Start(ctx, spec) })
 		return append(append([]Phase{start}, more...), WholePhase())
 	}}
@@ -47,9 +47,9 @@ func sleeper(t *testing.T) ServerSpec {
 	return ServerSpec{Name: "sleep", Path: path, Args: []string{"60"}}
 }
 
-func visit(t *testing.T, s Scenario, c allocators.Contender) (bench.Sample, error) {
+func visit(t *testing.T, s Scenario, c allocators.Contender) (result.Sample, error) {
 	t.Helper()
-	if err := run.Adopt(); err != nil {
+	if err := measure.Adopt(); err != nil {
 		t.Fatal(err)
 	}
 	shared := &Shared{Dir: t.TempDir(), Values: Values{"settle": "250ms"}, Environ: os.Environ()}
@@ -66,14 +66,14 @@ func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range s.Rows(nil) {
-		if row.Better == bench.Neutral { // a sleeper touches nothing once it is in its group
+		if row.Better == result.Neutral { // a sleeper touches nothing once it is in its group
 			continue
 		}
 		if v, ok := sample.Get(row.Phase, row.Metric); !ok || v <= 0 && row.Unit == "bytes" {
 			t.Errorf("%s, %s: %v, %v", row.Phase, row.Metric, v, ok)
 		}
 	}
-	var r bench.Results
+	var r result.Results
 	r.Add("glibc", 0, sample)
 	for _, s := range r.Series {
 		if last := s.Points[len(s.Points)-1][1]; s.Unit == "bytes" && (last <= 0 || last > 64<<20) {
@@ -227,7 +227,7 @@ func TestALeakShowsInTheSamplesOverTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r bench.Results
+	var r result.Results
 	r.Add("glibc", 0, sample)
 	rising := 0
 	for _, s := range r.Series {
@@ -241,7 +241,7 @@ func TestALeakShowsInTheSamplesOverTime(t *testing.T) {
 			}
 		}
 	}
-	if g, err := group.Make(procfs.Live()); err == nil {
+	if g, err := measure.MakeGroup(procfs.Live()); err == nil {
 		g.Remove()
 		if peak, _ := sample.Get("whole run", MetricGroupPeak); peak < 10<<20 || peak > 200<<20 {
 			t.Errorf("the peak of its control group is %.0f bytes", peak)

@@ -5,9 +5,9 @@ import (
 	"context"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -28,7 +28,7 @@ var Plan = cli.Command{
 
 func planSetup(fs *pflag.FlagSet) cli.Action {
 	path := fs.String("plan", "", "the `file` that describes the service")
-	empty := scenario.Scenario{Rounds: bench.Rounds{Full: 5, Quick: 3}, Phases: func(scenario.Values) []scenario.Phase { return nil }}
+	empty := scenario.Scenario{Rounds: session.Rounds{Full: 5, Quick: 3}, Phases: func(scenario.Values) []scenario.Phase { return nil }}
 	in := empty.Declare(fs)
 	return cli.Arguments(0, 0, "options, or the name of a scenario that `granary help` lists", func(ctx context.Context, env cli.Env, _ []string) error {
 		if *path == "" {

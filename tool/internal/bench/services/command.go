@@ -11,18 +11,19 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 
 	"golang.org/x/sys/unix"
 )
 
 // Scenario is the service as a scenario, run like the built-in ones.
 func (s Service) Scenario() scenario.Scenario {
-	rounds := bench.Rounds{Full: 5, Quick: 3}
+	rounds := session.Rounds{Full: 5, Quick: 3}
 	if s.Rounds > 0 {
-		rounds = bench.Rounds{Full: s.Rounds, Quick: s.Rounds}
+		rounds = session.Rounds{Full: s.Rounds, Quick: s.Rounds}
 	}
 	return scenario.Scenario{
 		Name: s.Name, Rounds: rounds, Needs: []scenario.Need{{Program: s.Command[0], Package: "that has it, or correct the plan's `command`"}},
@@ -63,9 +64,9 @@ func (s Service) phases() []scenario.Phase {
 		return v.Start(ctx, visit.spec(v))
 	})}
 	for _, load := range s.Loads {
-		rows := []bench.Row{scenario.LowerRow(scenario.MetricCPU, "s"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()}
+		rows := []result.Row{scenario.LowerRow(scenario.MetricCPU, "s"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()}
 		for _, m := range load.Metrics {
-			rows = append(rows, bench.Row{Metric: m.Name, Unit: m.Unit, Better: m.Better})
+			rows = append(rows, result.Row{Metric: m.Name, Unit: m.Unit, Better: m.Better})
 		}
 		list = append(list, scenario.Phase{Name: load.Name, Rows: rows, Do: func(ctx context.Context, v *scenario.Visit) error { return visit.load(ctx, v, load) }})
 	}
@@ -161,7 +162,7 @@ func (s *serviceVisit) load(ctx context.Context, v *scenario.Visit, l loadPlan) 
 			return scenario.Sleep(ctx, l.For)
 		}
 		words := s.expand(l.Command)
-		return run.Lines(ctx, words[0], words[1:], run.Clean(v.Environ), func(line string) { printed += line + "\n" })
+		return measure.Lines(ctx, words[0], words[1:], measure.Clean(v.Environ), func(line string) { printed += line + "\n" })
 	})
 	if err != nil {
 		return err

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
 
 // plan runs `granary bench --plan` on a text.
-func plan(t *testing.T, text string, args ...string) (bench.Results, string, error) {
+func plan(t *testing.T, text string, args ...string) (result.Results, string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "service.yaml"), filepath.Join(dir, "results.json")
@@ -31,7 +31,7 @@ func plan(t *testing.T, text string, args ...string) (bench.Results, string, err
 		t.Fatal(err)
 	}
 	err := act(context.Background(), cli.Env{Stdout: &printed, Stderr: &printed, Environ: os.Environ()}, nil)
-	var r bench.Results
+	var r result.Results
 	if data, readErr := os.ReadFile(out); readErr == nil {
 		if err := json.Unmarshal(data, &r); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAServiceOfTheUsersIsMeasuredLikeOurs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, printed)
 	}
-	if rate := r.Values("glibc", bench.Key{Phase: "writes", Metric: "rate"})[0]; rate < 100 || r.Scenario != "my-store" {
+	if rate := r.Values("glibc", result.Key{Phase: "writes", Metric: "rate"})[0]; rate < 100 || r.Scenario != "my-store" {
 		t.Errorf("rate %v\n%s", rate, printed)
 	}
 	for _, row := range r.Rows {
@@ -78,7 +78,7 @@ func TestAServiceOfTheUsersIsMeasuredLikeOurs(t *testing.T) {
 
 func TestAProgramThatEndsByItselfIsMeasured(t *testing.T) {
 	r, printed, err := plan(t, "name: sleeper\ncommand: [sleep, '2']\n")
-	if err != nil || r.Values("glibc", bench.Key{Phase: "the program", Metric: bench.MetricWall})[0] < 2 {
+	if err != nil || r.Values("glibc", result.Key{Phase: "the program", Metric: result.MetricWall})[0] < 2 {
 		t.Errorf("%v\n%s", err, printed)
 	}
 }
@@ -133,7 +133,7 @@ func TestWhatAnswersAlreadyIsNotTakenForTheService(t *testing.T) {
 func TestAServiceThatEndsUnderItsLoadIsNotMeasured(t *testing.T) {
 	text := strings.Replace(ownService, `[redis-benchmark, -p, $PORT, -t, set, -n, "5000", -q, --csv]`, `[sh, -c, "redis-cli -p $PORT shutdown nosave; echo '\"SET\",\"1\"'"]`, 1)
 	r, printed, err := plan(t, text)
-	if err == nil || !strings.Contains(printed, "writes: redis-server ended by itself; the end of its log says:") || len(r.Values("glibc", bench.Key{Phase: "writes", Metric: "rate"})) > 0 {
+	if err == nil || !strings.Contains(printed, "writes: redis-server ended by itself; the end of its log says:") || len(r.Values("glibc", result.Key{Phase: "writes", Metric: "rate"})) > 0 {
 		t.Errorf("%v\n%s", err, printed)
 	}
 }
@@ -157,7 +157,7 @@ func TestBenchWithoutAPlanNamesTheScenarios(t *testing.T) {
 }
 
 func TestSoakFillsItsRows(t *testing.T) {
-	r := measure(t, soak, "--days", "2", "--seconds", "1", "--mib", "10")
+	r := measureOnce(t, soak, "--days", "2", "--seconds", "1", "--mib", "10")
 	points := 0
 	for _, s := range r.Series {
 		if strings.HasSuffix(s.Metric, ", by day") {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 )
 
 // A database is a server whose data folder is made and filled once, without any contender; each visit starts on a copy.
@@ -54,8 +54,8 @@ func (d database) prepare(ctx context.Context, shared *scenario.Shared) error {
 			return err
 		}
 	}
-	server, err := run.Start(run.Spec{
-		Path: shared.Paths[d.program], Args: d.args(shared.Dir, data), Env: run.Clean(shared.Environ), Dir: shared.Dir,
+	server, err := measure.Start(measure.Spec{
+		Path: shared.Paths[d.program], Args: d.args(shared.Dir, data), Env: measure.Clean(shared.Environ), Dir: shared.Dir,
 		Log: filepath.Join(shared.Dir, d.program+".log"), Credential: credential,
 	})
 	if err != nil {

@@ -7,15 +7,16 @@ import (
 	"strconv"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var kv = scenario.Scenario{
 	Name:    "kv",
 	Summary: "compare allocators under a small threaded key-value server that mallocs every item",
 	About:   "Reports the share of the server's CPU time that lies in the allocator's own code, where the kernel gives samples (root, or kernel.perf_event_paranoid at most 2).",
-	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "kv_server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
 	Params: []scenario.Param{
 		{Name: "requests", Kind: scenario.Number, Full: "1000000", Quick: "300000", Long: "10000000", Least: 1000, Help: "inserts of each size, and keys they are spread over"},
@@ -47,12 +48,12 @@ func kvPhases(values scenario.Values) []scenario.Phase {
 			})
 		}
 		list = append(list, scenario.Phase{
-			Name: fmt.Sprintf("filled, %d B", size), Rows: []bench.Row{scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.LowerRow(metricLive, "ratio")},
+			Name: fmt.Sprintf("filled, %d B", size), Rows: []result.Row{scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.LowerRow(metricLive, "ratio")},
 			Do: func(ctx context.Context, v *scenario.Visit) error { return k.fill(ctx, v, size) },
 		})
 	}
-	return append(list, scenario.Phase{Name: "3/4 deleted", Rows: []bench.Row{scenario.LowerRow(scenario.MetricRSS, "bytes")}, Do: k.fall},
-		scenario.Phase{Name: "flushed", Rows: []bench.Row{scenario.LowerRow(scenario.MetricRSS, "bytes")}, Do: k.flush}, scenario.WholePhase())
+	return append(list, scenario.Phase{Name: "3/4 deleted", Rows: []result.Row{scenario.LowerRow(scenario.MetricRSS, "bytes")}, Do: k.fall},
+		scenario.Phase{Name: "flushed", Rows: []result.Row{scenario.LowerRow(scenario.MetricRSS, "bytes")}, Do: k.flush}, scenario.WholePhase())
 }
 
 func (k *kvVisit) start(ctx context.Context, v *scenario.Visit) (err error) {

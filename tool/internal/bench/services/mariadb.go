@@ -13,15 +13,16 @@ import (
 	"syscall"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/run"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var mariadb = scenario.Scenario{
 	Name:    "mariadb",
 	Summary: "compare allocators under MariaDB with sysbench, 16 to 4,096 threads",
-	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs: []scenario.Need{
 		{Program: "mariadbd", Package: "mariadb-server"}, {Program: "mariadb-install-db", Package: "mariadb-server"},
 		{Program: "mariadb-admin", Package: "mariadb-client"}, {Program: "sysbench", Package: "sysbench"},
@@ -55,7 +56,7 @@ func mariadbPhases(values scenario.Values) []scenario.Phase {
 		for _, threads := range values.Numbers("threads") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d threads", workload, threads),
-				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
+				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return mariadbStep(ctx, v, workload, threads) },
 			})
@@ -144,7 +145,7 @@ func sysbenchArgs(shared *scenario.Shared, dir string) []string {
 func sysbench(ctx context.Context, v *scenario.Visit, workload string, threads, seconds int, load *scenario.Load) (string, error) {
 	args := append(sysbenchArgs(v.Shared, v.Dir), "--rand-seed="+strconv.Itoa(v.Round+1), "--threads="+strconv.Itoa(threads), "--time="+strconv.Itoa(seconds), workload, "run")
 	var report strings.Builder
-	err := run.Lines(ctx, v.Paths["sysbench"], args, run.Clean(v.Environ), func(line string) {
+	err := measure.Lines(ctx, v.Paths["sysbench"], args, measure.Clean(v.Environ), func(line string) {
 		report.WriteString(line + "\n")
 		if load == nil {
 			return

@@ -11,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
 
-// measure runs a scenario's command under the system's allocator for one small round.
-func measure(t *testing.T, s scenario.Scenario, args ...string) bench.Results {
+// measureOnce runs a scenario's command under the system's allocator for one small round.
+func measureOnce(t *testing.T, s scenario.Scenario, args ...string) result.Results {
 	t.Helper()
 	for _, need := range s.Needs {
 		if _, err := need.Find(); err != nil {
@@ -40,7 +40,7 @@ func measure(t *testing.T, s scenario.Scenario, args ...string) bench.Results {
 	if err := errors.Join(err, readErr); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	var r bench.Results
+	var r result.Results
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -59,15 +59,15 @@ func measure(t *testing.T, s scenario.Scenario, args ...string) bench.Results {
 }
 
 // optional rows are empty where the kernel gives no samples, or too few, or lets no control group be made.
-func optional(row bench.Row) bool {
+func optional(row result.Row) bool {
 	return row.Metric == scenario.MetricShare || row.Metric == scenario.MetricGroupPeak || row.Metric == scenario.MetricGroupKernel
 }
 
 func TestMariadbFillsItsRows(t *testing.T) {
-	r := measure(t, mariadb, "--threads", "2,8", "--time", "1s", "--rows", "1000", "--workloads", "oltp_read_only,oltp_read_write", "--settle", "100ms")
+	r := measureOnce(t, mariadb, "--threads", "2,8", "--time", "1s", "--rows", "1000", "--workloads", "oltp_read_only,oltp_read_write", "--settle", "100ms")
 	shares(t, r)
 	for _, phase := range []string{"oltp_read_only, 2 threads", "oltp_read_write, 8 threads"} {
-		cost := r.Values("glibc", bench.Key{Phase: phase, Metric: cpuPerTrans})[0]
+		cost := r.Values("glibc", result.Key{Phase: phase, Metric: cpuPerTrans})[0]
 		if cost < 0.01 || cost > 100 {
 			t.Errorf("%s: %v ms of CPU a transaction", phase, cost)
 		}
@@ -122,7 +122,7 @@ func TestScenariosAreWellFormed(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s %s: %v", s.Name, size, err)
 			}
-			seen := map[bench.Key]bool{}
+			seen := map[result.Key]bool{}
 			for _, row := range s.Rows(values) {
 				if seen[row.Key()] {
 					t.Errorf("%s has two rows %+v", s.Name, row.Key())

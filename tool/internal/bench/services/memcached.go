@@ -11,16 +11,16 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/load"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var memcached = scenario.Scenario{
 	Name:    "memcached",
 	Summary: "compare allocators under memcached with the built-in open-loop driver",
 	About:   "memcached keeps values in slabs of its own, so an allocator shows in what connections cost, and in that it does no harm.",
-	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "memcached", Package: "memcached"}},
 	Params: []scenario.Param{
 		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "connections at once, one number after another"},
@@ -115,10 +115,10 @@ func memcachedStep(ctx context.Context, v *scenario.Visit, address string, conne
 	}
 	keys, largest := v.Values.Number("keys"), v.Values.Number("value")
 	value := strings.Repeat("v", largest)
-	var outcome load.Outcome
+	var outcome measure.LoadOutcome
 	seen, err := v.WatchShare(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
 		l.Begin()
-		outcome, err = load.Run(ctx, load.Plan{
+		outcome, err = measure.RunLoad(ctx, measure.LoadPlan{
 			Rate: float64(v.Values.Number("rate")), Duration: v.Values.Duration("time"), Connections: connections,
 			Do: func(_ context.Context, c, n int) error {
 				dice := rand.New(rand.NewPCG(uint64(v.Round), uint64(n)))

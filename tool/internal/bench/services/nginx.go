@@ -11,14 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var nginx = scenario.Scenario{
 	Name:    "nginx",
 	Summary: "compare allocators under nginx with wrk: files, gzip and server-side includes",
-	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "nginx", Package: "nginx"}, {Program: "wrk", Package: "wrk"}},
 	Params: []scenario.Param{
 		{Name: "connections", Kind: scenario.Numbers, Full: "256", Least: 2, Help: "connections at once, one number after another"},
@@ -75,7 +76,7 @@ func nginxPhases(values scenario.Values) []scenario.Phase {
 		for _, connections := range values.Numbers("connections") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d connections", page, connections),
-				Rows: append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s"), scenario.LowerRow("server CPU a request", "us"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
+				Rows: append([]result.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s"), scenario.LowerRow("server CPU a request", "us"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP90, scenario.MetricP99)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error {
 					return nginxStep(ctx, v, fmt.Sprintf("http://127.0.0.1:%d%s", port, nginxPages[page]), connections)

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"granary/tool/internal/bench"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -44,11 +44,11 @@ type loadPlan struct {
 }
 
 type loadMetric struct {
-	Name    string       `yaml:"name"`
-	Pattern string       `yaml:"pattern"` // its first group is the value
-	Unit    string       `yaml:"unit"`
-	Better  bench.Better `yaml:"better"`
-	Scale   float64      `yaml:"scale"` // what the value is multiplied by; 1 when left out
+	Name    string        `yaml:"name"`
+	Pattern string        `yaml:"pattern"` // its first group is the value
+	Unit    string        `yaml:"unit"`
+	Better  result.Better `yaml:"better"`
+	Scale   float64       `yaml:"scale"` // what the value is multiplied by; 1 when left out
 
 	expression *regexp.Regexp
 }
@@ -133,7 +133,7 @@ func (l *loadPlan) check() error {
 		if m.Name == "" || m.expression.NumSubexp() < 1 {
 			return fmt.Errorf("metric %q of load %s needs a `name`, and a `pattern` with a group (...) around the value", m.Name, l.Name)
 		}
-		if m.Better != bench.Lower && m.Better != bench.Higher && m.Better != bench.Neutral {
+		if m.Better != result.Lower && m.Better != result.Higher && m.Better != result.Neutral {
 			return fmt.Errorf("metric %s of load %s: `better` is lower or higher, not %q", m.Name, l.Name, m.Better)
 		}
 		if m.Scale == 0 {

@@ -13,15 +13,16 @@ import (
 	"syscall"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/bench/stat"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var postgres = scenario.Scenario{
 	Name:    "postgres",
 	Summary: "compare allocators under PostgreSQL with pgbench",
-	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs: []scenario.Need{
 		{Program: "postgres", Package: "postgresql"}, {Program: "initdb", Package: "postgresql"},
 		{Program: "pgbench", Package: "postgresql-contrib"}, {Program: "pg_isready", Package: "postgresql-client"},
@@ -49,7 +50,7 @@ func postgresPhases(values scenario.Values) []scenario.Phase {
 		for _, clients := range values.Numbers("clients") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d clients", workload, clients),
-				Rows: append([]bench.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
+				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return postgresStep(ctx, v, workload, clients) },
 			})
@@ -103,9 +104,9 @@ func postgresStep(ctx context.Context, v *scenario.Visit, workload string, clien
 	v.Set(transactions, perSecond)
 	v.Set(cpuPerTrans, seen.CPUSeconds/done*1e3)
 	v.Set(scenario.MetricRSS, seen.PeakRSS)
-	v.Set(scenario.MetricP50, stat.Quantile(latencies, 0.5))
-	v.Set(scenario.MetricP99, stat.Quantile(latencies, 0.99))
-	v.Set(scenario.MetricP999, stat.Quantile(latencies, 0.999))
+	v.Set(scenario.MetricP50, estimate.Quantile(latencies, 0.5))
+	v.Set(scenario.MetricP99, estimate.Quantile(latencies, 0.99))
+	v.Set(scenario.MetricP999, estimate.Quantile(latencies, 0.999))
 	return nil
 }
 

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 //go:embed programs/rax_uuid.c
@@ -20,7 +21,7 @@ var rax = scenario.Scenario{
 	Summary: "compare allocators under the radix tree of Redis, filled with numbers and with uuids",
 	About: "The tree is compiled from Redis' own sources: those in the folder given with --source, else Debian's source package, which is fetched " +
 		"with apt-get into a temporary folder.",
-	Rounds: bench.Rounds{Full: 5, Quick: 3},
+	Rounds: session.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "cc", Package: "gcc"}, {Program: "apt-get", Package: "apt"}, {Program: "tar", Package: "tar"}},
 	Params: []scenario.Param{
 		{Name: "numbers", Kind: scenario.Number, Full: "1000000", Quick: "200000", Least: 1000, Help: "keys of six digits"},
@@ -31,7 +32,7 @@ var rax = scenario.Scenario{
 	Phases: func(values scenario.Values) []scenario.Phase {
 		var list []scenario.Phase
 		for _, kind := range []struct{ word, param string }{{"number", "numbers"}, {"uuid", "uuids"}} {
-			rows := append([]bench.Row{
+			rows := append([]result.Row{
 				scenario.LowerRow("RSS of the tree", "bytes"), scenario.LowerRow("insert", "ns"), scenario.LowerRow("find", "ns"), scenario.LowerRow("free", "ns"),
 				scenario.LowerRow("RSS after the fall", "bytes"), {Metric: "nodes", Unit: "count"}, {Metric: "keys", Unit: "count"},
 			}, scenario.ProgramRows()...)

@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
 var redisScenario = scenario.Scenario{
@@ -20,7 +21,7 @@ var redisScenario = scenario.Scenario{
 		{Line: "bench redis --quick", Does: "the short form, in under three minutes"},
 		{Line: "bench redis --parts fall --values 5000 --allocators jemalloc,granary", Does: "only what is left after most of the data is deleted"},
 	},
-	Rounds: bench.Rounds{Full: 5, Quick: 3},
+	Rounds: session.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "redis-server", Package: "redis-server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
 	Params: []scenario.Param{
 		{Name: "requests", Kind: scenario.Number, Full: "300000", Quick: "30000", Long: "10000000", Least: 1000, Help: "requests of each test of redis-benchmark, and keys they are spread over"},
@@ -68,8 +69,8 @@ func redisPhases(values scenario.Values) []scenario.Phase {
 	return append(list, scenario.WholePhase())
 }
 
-func memoryRows(metrics ...string) []bench.Row {
-	var out []bench.Row
+func memoryRows(metrics ...string) []result.Row {
+	var out []result.Row
 	for _, m := range metrics {
 		unit := "bytes"
 		if m == metricRatio {
@@ -121,8 +122,8 @@ func (r *redisVisit) valuePhases() []scenario.Phase {
 	return list
 }
 
-func benchmarkRows() []bench.Row {
-	rows := []bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}
+func benchmarkRows() []result.Row {
+	rows := []result.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}
 	rows = append(rows, scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...)
 	return append(rows, scenario.LowerRow(scenario.MetricCPU, "s"), scenario.ShareRow())
 }
@@ -172,7 +173,7 @@ func (r *redisVisit) fallen(round int) []int { return r.shuffled(round, 1<<32)[:
 
 func (r *redisVisit) fallPhases() []scenario.Phase {
 	after := func(metric string) string { return metric + " after " + r.values["settle"] }
-	settled := []bench.Row{scenario.LowerRow(after(scenario.MetricRSS), "bytes")}
+	settled := []result.Row{scenario.LowerRow(after(scenario.MetricRSS), "bytes")}
 	var list []scenario.Phase
 	if !slices.Contains(r.values.Words("parts"), "values") {
 		sizes := r.values.Numbers("values")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 )
 
 // benchmarked is what redis-benchmark says about one test; latencies in milliseconds.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"

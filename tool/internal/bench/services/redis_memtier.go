@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 
 	"github.com/redis/go-redis/v9"
 )

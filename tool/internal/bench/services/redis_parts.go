@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/load"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // openRows are the rows of the open-loop driver.
-func openRows() []bench.Row {
+func openRows() []result.Row {
 	rows := scenario.LatencyRows(scenario.MetricP50, scenario.MetricP90, scenario.MetricP99, scenario.MetricP999, scenario.MetricMax)
-	return append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, append(rows, scenario.LowerRow("server CPU a request", "us"), scenario.ShareRow())...)
+	return append([]result.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, append(rows, scenario.LowerRow("server CPU a request", "us"), scenario.ShareRow())...)
 }
 
 func (r *redisVisit) mixedPhases() []scenario.Phase {
@@ -60,10 +60,10 @@ func (r *redisVisit) open(ctx context.Context, v *scenario.Visit, connections in
 			return fmt.Errorf("open connection %d to redis-server: %w", i+1, err)
 		}
 	}
-	var outcome load.Outcome
+	var outcome measure.LoadOutcome
 	seen, err := v.WatchShare(ctx, func(ctx context.Context, l *scenario.Load) (err error) {
 		l.Begin()
-		outcome, err = load.Run(ctx, load.Plan{
+		outcome, err = measure.RunLoad(ctx, measure.LoadPlan{
 			Rate: float64(r.values.Number("rate")), Duration: r.values.Duration("time"), Connections: connections,
 			Do: func(ctx context.Context, connection, n int) error { return request(ctx, clients[connection], n) },
 		})
@@ -79,7 +79,7 @@ func (r *redisVisit) open(ctx context.Context, v *scenario.Visit, connections in
 }
 
 // recordOutcome records the rows of openRows but CPU, and the curve of latencies.
-func recordOutcome(v *scenario.Visit, o load.Outcome) {
+func recordOutcome(v *scenario.Visit, o measure.LoadOutcome) {
 	v.Set(scenario.MetricThroughput, o.Throughput())
 	for _, q := range []struct {
 		metric string
@@ -88,7 +88,7 @@ func recordOutcome(v *scenario.Visit, o load.Outcome) {
 		v.Set(q.metric, o.Milliseconds(q.share))
 	}
 	v.Set(scenario.MetricMax, o.Worst())
-	v.Trace(bench.MetricCurve, "ms", o.Curve([]float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999}))
+	v.Trace(result.MetricCurve, "ms", o.Curve([]float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999}))
 }
 
 func (r *redisVisit) pipelinedPhases() []scenario.Phase {

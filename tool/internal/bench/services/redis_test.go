@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"testing"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 )
 
 func TestRedisFillsItsRows(t *testing.T) {
-	r := measure(t, redisScenario, "--requests", "2000", "--values", "3,5000", "--settle", "50ms", "--time", "300ms", "--rate", "500", "--connections", "3",
+	r := measureOnce(t, redisScenario, "--requests", "2000", "--values", "3,5000", "--settle", "50ms", "--time", "300ms", "--rate", "500", "--connections", "3",
 		"--parts", "values,mixed,pipelined,structures,churn,save,fall")
 	value := func(phase, metric string) float64 {
-		return r.Values("glibc", bench.Key{Phase: phase, Metric: metric})[0]
+		return r.Values("glibc", result.Key{Phase: phase, Metric: metric})[0]
 	}
 	used, low := value("filled, 5000 B", metricUsed), float64(2000*5000)
 	if used < low || used > 2*low {
@@ -93,10 +93,10 @@ func TestWhereMemtierIsInstalledTheMixedPartUsesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	r := measure(t, redisScenario, "--requests", "1000", "--time", "200ms", "--rate", "200", "--connections", "4", "--parts", "mixed,fall", "--values", "3", "--settle", "50ms")
+	r := measureOnce(t, redisScenario, "--requests", "1000", "--time", "200ms", "--rate", "200", "--connections", "4", "--parts", "mixed,fall", "--values", "3", "--settle", "50ms")
 	phase := "GET and SET in turn, memtier_benchmark over 4 connections"
 	for metric, want := range map[string]float64{scenario.MetricThroughput: 4000.5, scenario.MetricP50: 0.25, scenario.MetricP99: 1.5, scenario.MetricP999: 4.25} {
-		if got := r.Values("glibc", bench.Key{Phase: phase, Metric: metric})[0]; got != want {
+		if got := r.Values("glibc", result.Key{Phase: phase, Metric: metric})[0]; got != want {
 			t.Errorf("%s %v, want %v", metric, got, want)
 		}
 	}

@@ -7,14 +7,15 @@ import (
 	"regexp"
 	"strconv"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var rocksdb = scenario.Scenario{
 	Name:    "rocksdb",
 	Summary: "compare allocators under RocksDB's own db_bench",
-	Rounds:  bench.Rounds{Full: 5, Quick: 3},
+	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "db_bench", Package: "rocksdb-tools"}},
 	Params: []scenario.Param{
 		{Name: "keys", Kind: scenario.Number, Full: "1000000", Quick: "100000", Long: "10000000", Least: 1000, Help: "entries of the database"},
@@ -26,7 +27,7 @@ var rocksdb = scenario.Scenario{
 	Phases: func(values scenario.Values) []scenario.Phase {
 		var list []scenario.Phase
 		for _, test := range values.Words("tests") {
-			rows := append([]bench.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...)
+			rows := append([]result.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s")}, scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...)
 			list = append(list, scenario.Phase{Name: test, Rows: append(rows, scenario.ProgramRows()...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return dbBench(ctx, v, test) }})
 		}

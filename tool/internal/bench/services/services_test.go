@@ -9,25 +9,25 @@ import (
 	"strings"
 	"testing"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/cpushare"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/cpushare"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 func TestKvFillsItsRows(t *testing.T) {
 	// For some thirty samples within the allocator: of three, none may be seen.
-	r := measure(t, kv, "--requests", "800000", "--values", "100", "--settle", "50ms")
-	if share, ok := r.Values("glibc", bench.Key{Phase: "set 100 B", Metric: scenario.MetricShare})[0]; ok && (share < 0.1 || share > 60) {
+	r := measureOnce(t, kv, "--requests", "800000", "--values", "100", "--settle", "50ms")
+	if share, ok := r.Values("glibc", result.Key{Phase: "set 100 B", Metric: scenario.MetricShare})[0]; ok && (share < 0.1 || share > 60) {
 		t.Errorf("the allocator's share is %v %%", share)
 	}
-	if ratio := r.Values("glibc", bench.Key{Phase: "filled, 100 B", Metric: metricLive})[0]; ratio < 1 || ratio > 10 {
+	if ratio := r.Values("glibc", result.Key{Phase: "filled, 100 B", Metric: metricLive})[0]; ratio < 1 || ratio > 10 {
 		t.Errorf("RSS / live is %v", ratio)
 	}
 }
 
 // shares wants the allocator's share of the CPU time in some phase of results, where the kernel gives samples.
-func shares(t *testing.T, r bench.Results) {
+func shares(t *testing.T, r result.Results) {
 	t.Helper()
 	sampler, err := cpushare.Start(procfs.Live(), []int{os.Getpid()}, 100)
 	if errors.Is(err, cpushare.ErrNotAllowed) {
@@ -49,24 +49,24 @@ func shares(t *testing.T, r bench.Results) {
 }
 
 func TestNginxFillsItsRows(t *testing.T) {
-	shares(t, measure(t, nginx, "--time", "1s", "--connections", "8", "--settle", "50ms"))
+	shares(t, measureOnce(t, nginx, "--time", "1s", "--connections", "8", "--settle", "50ms"))
 }
 
 func TestMemcachedFillsItsRows(t *testing.T) {
-	measure(t, memcached, "--time", "300ms", "--rate", "500", "--connections", "3", "--settle", "50ms")
+	measureOnce(t, memcached, "--time", "300ms", "--rate", "500", "--connections", "3", "--settle", "50ms")
 }
 
 func TestPostgresFillsItsRows(t *testing.T) {
-	shares(t, measure(t, postgres, "--time", "1s", "--clients", "2", "--scale", "1", "--settle", "50ms"))
+	shares(t, measureOnce(t, postgres, "--time", "1s", "--clients", "2", "--scale", "1", "--settle", "50ms"))
 }
 
 func TestRocksdbFillsItsRows(t *testing.T) {
-	shares(t, measure(t, rocksdb, "--keys", "20000", "--tests", "fillrandom,readrandom,seekrandom,readwhilewriting"))
+	shares(t, measureOnce(t, rocksdb, "--keys", "20000", "--tests", "fillrandom,readrandom,seekrandom,readwhilewriting"))
 }
 
 func TestPythonAndNodeFillTheirRows(t *testing.T) {
-	t.Run("python", func(t *testing.T) { shares(t, measure(t, python, "--size", "1")) })
-	t.Run("node", func(t *testing.T) { measure(t, node, "--size", "1") })
+	t.Run("python", func(t *testing.T) { shares(t, measureOnce(t, python, "--size", "1")) })
+	t.Run("node", func(t *testing.T) { measureOnce(t, node, "--size", "1") })
 }
 
 // tree is as much of a radix tree's face as the driver calls: a list. The real one comes from a package
@@ -104,8 +104,8 @@ func TestRaxDrivesTheTreeThatItIsGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := measure(t, rax, "--source", dir, "--numbers", "2000", "--uuids", "1000")
-	if got := r.Values("glibc", bench.Key{Phase: "1000 uuid keys", Metric: "keys"})[0]; got != 1000 {
+	r := measureOnce(t, rax, "--source", dir, "--numbers", "2000", "--uuids", "1000")
+	if got := r.Values("glibc", result.Key{Phase: "1000 uuid keys", Metric: "keys"})[0]; got != 1000 {
 		t.Errorf("%v keys", got)
 	}
 }

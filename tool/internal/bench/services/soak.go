@@ -5,8 +5,9 @@ import (
 	"regexp"
 	"strconv"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var soak = scenario.Scenario{
@@ -14,7 +15,7 @@ var soak = scenario.Scenario{
 	Summary: "compare allocators over days of a service's life, told in minutes",
 	About: "Sizes drift from day to day, most objects die young and some live for days, load rises and falls with the hour. " +
 		"Shown are RSS for each live byte at noon and by night, and how much worse the nights become.",
-	Rounds: bench.Rounds{Full: 5, Quick: 3},
+	Rounds: session.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "soak"}},
 	Params: []scenario.Param{
 		{Name: "days", Kind: scenario.Number, Full: "7", Quick: "2", Long: "28", Least: 2, Help: "how many"},
@@ -23,7 +24,7 @@ var soak = scenario.Scenario{
 		{Name: "threads", Kind: scenario.Number, Full: "4", Least: 1, Help: "threads of the service"},
 	},
 	Phases: func(values scenario.Values) []scenario.Phase {
-		rows := []bench.Row{
+		rows := []result.Row{
 			scenario.LowerRow("RSS/live at noon", "ratio"), scenario.LowerRow("RSS/live by night", "ratio"),
 			scenario.LowerRow("drift of RSS/live by night", "ratio"), scenario.LowerRow("RSS 2 s after the end", "bytes"),
 		}

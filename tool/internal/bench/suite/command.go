@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -61,5 +61,5 @@ func sourceFile(exe, path string) string {
 	return filepath.Join(filepath.Dir(exe), "..", "..", path)
 }
 
-// report tells a user something between the lines of progress.
-func report(env cli.Env, format string, args ...any) { fmt.Fprintf(env.Stdout, format+"\n", args...) }
+// announce tells a user something between the lines of progress.
+func announce(env cli.Env, format string, args ...any) { fmt.Fprintf(env.Stdout, format+"\n", args...) }

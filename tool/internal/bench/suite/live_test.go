@@ -19,14 +19,13 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/services"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/bench/services"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // asCommand in the environment makes the test's own program `granary bench all`, as the real command is: with
@@ -221,11 +220,11 @@ func TestWhereTheKernelGivesNoSamplesTheServersAreStopped(t *testing.T) {
 	t.Setenv(noSamples, "1")
 	l := start(t, "[[scenario]]\nname = \"python\"\nargs = [\"--size\", \"2\"]\n", "--rounds", "1")
 	l.end()
-	r, err := archive.Read(filepath.Join(l.dir, "python"))
+	r, err := result.Read(filepath.Join(l.dir, "python"))
 	if err != nil || l.cmd.ProcessState.ExitCode() != 0 {
 		t.Fatalf("%v\n%s", err, l.out.String())
 	}
-	if share, ok := r.Values("glibc", bench.Key{Phase: "the program", Metric: scenario.MetricShare})[0]; !ok || share <= 0 || share > 60 {
+	if share, ok := r.Values("glibc", result.Key{Phase: "the program", Metric: scenario.MetricShare})[0]; !ok || share <= 0 || share > 60 {
 		t.Errorf("the allocator's share is %v %%, %v", share, ok)
 	}
 	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "taken by stopping") }) {
@@ -274,7 +273,7 @@ func stopped(t *testing.T, kind syscall.Signal) *live {
 	t.Helper()
 	l := start(t, servers, "--only", "redis", "--rounds", "10000")
 	l.watch(func() bool {
-		r, err := archive.Read(filepath.Join(l.dir, "redis"))
+		r, err := result.Read(filepath.Join(l.dir, "redis"))
 		return err == nil && r.Rounds > 0 && slices.Contains(l.names(), "redis-server")
 	})
 	if err := l.cmd.Process.Signal(kind); err != nil {
@@ -284,7 +283,7 @@ func stopped(t *testing.T, kind syscall.Signal) *live {
 	if left := l.left(); left != nil {
 		t.Errorf("still running: %q", left)
 	}
-	r, err := archive.Read(filepath.Join(l.dir, "redis"))
+	r, err := result.Read(filepath.Join(l.dir, "redis"))
 	if err != nil || r.Rounds < 1 || r.RoundsOf("glibc") != r.Rounds {
 		t.Errorf("the finished rounds are lost: %+v, %v", r, err)
 	}
@@ -306,7 +305,7 @@ func TestCtrlCLeavesNoProcessAndKeepsTheRounds(t *testing.T) {
 
 func TestAKilledRunLeavesNoServerAndKeepsTheRounds(t *testing.T) {
 	l := stopped(t, syscall.SIGKILL)
-	before, _ := archive.Read(filepath.Join(l.dir, "redis")) // read by stopped
+	before, _ := result.Read(filepath.Join(l.dir, "redis")) // read by stopped
 	if out, err := all(t, l.dir, servers, "--only", "redis", "--rounds", strconv.Itoa(before.Rounds+1)); err != nil || rounds(t, l.dir, "redis") != before.Rounds+1 {
 		t.Errorf("it does not go on: %v\n%s", err, out)
 	}

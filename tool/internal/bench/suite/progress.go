@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // A progress shows how far the whole suite is: as a bar on a terminal, else as a line a step.

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/plan"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/bench/session"
-	"granary/tool/internal/cli"
-	"granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // options are what a command line asked for.
@@ -63,7 +62,7 @@ func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) err
 	if r.contenders, err = r.selected(); err != nil {
 		return err
 	}
-	state, err := archive.ReadSuite(o.out)
+	state, err := result.ReadSuite(o.out)
 	if err == nil {
 		err = r.decide(state)
 	}
@@ -76,7 +75,7 @@ func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) err
 	}
 	width, _ := term.Width(env.Stderr)
 	r.progress = &progress{out: env.Stderr, width: width, now: now, start: r.start}
-	report(env, "%s", r.announcement())
+	announce(env, "%s", r.announcement())
 	defer r.close()
 	ended := r.measure(ctx)
 	r.progress.close()
@@ -85,16 +84,16 @@ func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) err
 
 // selected are the contenders of every scenario.
 func (r *runner) selected() ([]allocators.Contender, error) {
-	choice := bench.Options{Lib: r.lib, Variants: r.variants}
+	choice := session.Options{Lib: r.lib, Variants: r.variants}
 	if r.allocators != "" {
-		choice.Allocators = bench.Names(r.allocators)
+		choice.Allocators = session.Names(r.allocators)
 	}
 	contenders, _, err := choice.Select(r.env) // what is missing is noted by each scenario
 	return contenders, err
 }
 
 // decide settles the size: what the folder has, else what was asked for, else what the budget holds.
-func (r *runner) decide(state archive.Suite) error {
+func (r *runner) decide(state result.Suite) error {
 	switch had := scenario.Size(state.Size); {
 	case had != "" && r.quick && had != scenario.Quick:
 		return fmt.Errorf("%s holds results of the %s sizes; give another folder with --out, or leave --quick out", r.out, had)
@@ -133,7 +132,7 @@ func (r *runner) plan(size scenario.Size) []member {
 		if m.wanted == 0 {
 			m.wanted = e.rounds(size)
 		}
-		if prior, err := archive.Read(filepath.Join(r.out, e.Name)); err == nil { // what cannot be read is said when it is opened
+		if prior, err := result.Read(filepath.Join(r.out, e.Name)); err == nil { // what cannot be read is said when it is opened
 			m.finished, m.measured = finished(prior, r.contenders), average(prior)
 		}
 		out = append(out, m)
@@ -142,10 +141,10 @@ func (r *runner) plan(size scenario.Size) []member {
 }
 
 // finished is in how many rounds every contender was measured, but those that failed.
-func finished(r *bench.Results, contenders []allocators.Contender) int {
+func finished(r *result.Results, contenders []allocators.Contender) int {
 	least := r.Rounds
 	for _, c := range contenders {
-		if !slices.ContainsFunc(r.Failures, func(f bench.Failure) bool { return f.Contender == c.Name }) {
+		if !slices.ContainsFunc(r.Failures, func(f result.Failure) bool { return f.Contender == c.Name }) {
 			least = min(least, r.RoundsOf(c.Name))
 		}
 	}
@@ -153,7 +152,7 @@ func finished(r *bench.Results, contenders []allocators.Contender) int {
 }
 
 // average is the seconds that a visit took.
-func average(r *bench.Results) float64 {
+func average(r *result.Results) float64 {
 	visits := 0
 	for _, c := range r.Contenders {
 		visits += r.RoundsOf(c.Name)
@@ -200,7 +199,7 @@ func (r *runner) measure(ctx context.Context) error {
 			break
 		}
 		if err := r.round(ctx, i, bound); err != nil && ctx.Err() == nil {
-			report(r.env, "%s: %v", r.entries[i].Name, err)
+			announce(r.env, "%s: %v", r.entries[i].Name, err)
 			if again[i] || r.sessions[i] == nil {
 				r.failures = append(r.failures, r.entries[i].Name)
 				r.members[i].failed = true
@@ -243,9 +242,9 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 	if r.budget > 0 {
 		limit = min(limit, max(expect, r.left()))
 	}
-	err = x.Measure(ctx, plan.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: limit, Progress: r.progress})
+	err = x.Measure(ctx, session.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: limit, Progress: r.progress})
 	for _, f := range x.Results().Failures[failed:] {
-		report(r.env, "%s: %s failed in round %d: %s", r.entries[i].Name, strings.TrimSpace(f.Subject+" "+f.Contender), f.Round+1, f.Reason)
+		announce(r.env, "%s: %s failed in round %d: %s", r.entries[i].Name, strings.TrimSpace(f.Subject+" "+f.Contender), f.Round+1, f.Reason)
 	}
 	if err != nil {
 		return err
@@ -282,7 +281,7 @@ func (r *runner) open(ctx context.Context, e Entry) (*session.Session, error) {
 }
 
 // conclude writes every report and the summary, also after an interrupt.
-func (r *runner) conclude(state archive.Suite, ended error) error {
+func (r *runner) conclude(state result.Suite, ended error) error {
 	state.Said = append(state.Said, r.account(ended))
 	err := state.Write(r.out)
 	for i, x := range r.sessions {
@@ -296,10 +295,10 @@ func (r *runner) conclude(state archive.Suite, ended error) error {
 			err = errors.Join(err, fmt.Errorf("%s: %w", r.entries[i].Name, archiveErr))
 		}
 	}
-	if err = errors.Join(err, archive.Summarise(r.out, r.env.Stdout)); err != nil {
+	if err = errors.Join(err, report.Summarise(r.out, r.env.Stdout)); err != nil {
 		return err
 	}
-	report(r.env, "%s\nThe summary is %s", state.Said[len(state.Said)-1], filepath.Join(r.out, archive.Summary))
+	announce(r.env, "%s\nThe summary is %s", state.Said[len(state.Said)-1], filepath.Join(r.out, report.Summary))
 	if ended != nil {
 		return &cli.ExitError{Code: 130, Err: fmt.Errorf("interrupted; finished rounds are kept in %s, and the same command goes on from there", r.out)}
 	}

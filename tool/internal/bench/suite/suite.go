@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"granary/tool/internal/bench/micro"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/bench/services"
-	"granary/tool/internal/bench/session"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/bench/micro"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/services"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"

@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/allocators"
-	"granary/tool/internal/bench"
-	"granary/tool/internal/bench/archive"
-	"granary/tool/internal/bench/scenario"
-	"granary/tool/internal/bench/services"
-	"granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
+	"github.com/granary-allocator/granary/tool/internal/bench/services"
+	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
@@ -81,7 +80,7 @@ seconds = {full = 1, quick = 0.5}
 
 func rounds(t *testing.T, dir, name string) int {
 	t.Helper()
-	r, err := archive.Read(filepath.Join(dir, name))
+	r, err := result.Read(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +129,7 @@ func TestABudgetPicksSizesAndRoundsAndSaysSo(t *testing.T) {
 		if n := rounds(t, dir, name); n < 1 {
 			t.Errorf("%s has %d rounds", name, n)
 		}
-		r, _ := archive.Read(filepath.Join(dir, name))
+		r, _ := result.Read(filepath.Join(dir, name))
 		if !strings.Contains(strings.Join(r.Notes, "\n"), "a suite that was to end within 30s, at the quick size") {
 			t.Errorf("%s: notes %q", name, r.Notes)
 		}
@@ -155,7 +154,7 @@ func TestAnInterruptKeepsTheRoundsOfEveryScenario(t *testing.T) {
 	defer cancel()
 	go func() { // once redis has its first round, and memcached the one before it
 		for range 18000 {
-			if _, err := os.Stat(filepath.Join(dir, "redis", archive.File)); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, "redis", result.File)); err == nil {
 				cancel()
 				return
 			}
@@ -172,7 +171,7 @@ func TestAnInterruptKeepsTheRoundsOfEveryScenario(t *testing.T) {
 			t.Errorf("%s has %d rounds", name, n)
 		}
 	}
-	var said archive.Suite
+	var said result.Suite
 	data, err := os.ReadFile(filepath.Join(dir, "suite.json"))
 	if err != nil || json.Unmarshal(data, &said) != nil || len(said.Said) != 1 || !strings.Contains(said.Said[0], "interrupted") {
 		t.Errorf("%v\n%s", err, data)
@@ -242,18 +241,18 @@ func TestTheForecastIsScaledToTheMachine(t *testing.T) {
 }
 
 func TestWhoWasLeftOutOfARoundIsNotFinished(t *testing.T) {
-	r := &bench.Results{Rounds: 2, Seconds: 30, Rows: []bench.Row{{Phase: "p", Metric: "m"}}}
+	r := &result.Results{Rounds: 2, Seconds: 30, Rows: []result.Row{{Phase: "p", Metric: "m"}}}
 	contenders := []allocators.Contender{{Name: "a"}, {Name: "b"}, {Name: "broken"}}
 	r.Contenders = contenders
 	for round := range 2 {
-		var s bench.Sample
+		var s result.Sample
 		s.Set("p", "m", 1)
 		r.Add("a", round, s)
 		if round == 0 {
 			r.Add("b", round, s)
 		}
 	}
-	r.Failures = []bench.Failure{{Contender: "broken"}}
+	r.Failures = []result.Failure{{Contender: "broken"}}
 	if got := finished(r, contenders); got != 1 {
 		t.Errorf("%d rounds are finished", got)
 	}

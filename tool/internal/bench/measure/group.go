@@ -1,0 +1,150 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+)
+
+// ErrNoGroup says that no group can be made here: that takes root, or a delegated group, with the memory controller.
+var ErrNoGroup = errors.New("no memory control group can be made here")
+
+// A Group is a memory control group of our own.
+type Group struct {
+	path    string
+	version int
+}
+
+// GroupUsage is what a group holds, in bytes.
+type GroupUsage struct {
+	Current, Peak float64
+	Kernel        float64 // of Current: page tables, stacks, sockets and other memory of the kernel
+}
+
+var made atomic.Int64 // for their names
+
+// MakeGroup makes a group below this process's own, so that the limits that hold for this process go on to hold.
+func MakeGroup(proc procfs.FS) (*Group, error) {
+	parent, version, err := proc.Group(os.Getpid(), "memory")
+	if err != nil {
+		return nil, ErrNoGroup
+	}
+	sweep(parent)
+	g := &Group{filepath.Join(parent, fmt.Sprintf("granary-bench-%d-%d", os.Getpid(), made.Add(1))), version}
+	if err := os.Mkdir(g.path, 0o755); err != nil {
+		return nil, ErrNoGroup
+	}
+	if _, err := g.Read(); err != nil { // the controller is not handed on
+		g.Remove()
+		return nil, ErrNoGroup
+	}
+	return g, nil
+}
+
+// sweep removes what runs that were killed have left behind.
+func sweep(parent string) {
+	left, _ := filepath.Glob(filepath.Join(parent, "granary-bench-*")) // well formed
+	for _, path := range left {
+		var pid, n int
+		if _, err := fmt.Sscanf(filepath.Base(path), "granary-bench-%d-%d", &pid, &n); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.Remove(path) // one that still has processes stays
+		}
+	}
+}
+
+// Add moves a process into the group; its later children are born there.
+func (g *Group) Add(pid int) error {
+	if err := os.WriteFile(filepath.Join(g.path, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
+		return fmt.Errorf("put process %d into its control group: %w", pid, err)
+	}
+	return nil
+}
+
+// Read reads what the group holds now.
+func (g *Group) Read() (GroupUsage, error) {
+	current, peak := "memory.current", "memory.peak"
+	if g.version == 1 {
+		current, peak = "memory.usage_in_bytes", "memory.max_usage_in_bytes"
+	}
+	var u GroupUsage
+	var err error
+	if u.Current, err = g.number(current); err != nil {
+		return u, err
+	}
+	if u.Peak, err = g.number(peak); err != nil { // version 2 has it since Linux 5.19
+		u.Peak, err = 0, nil
+	}
+	if g.version == 1 {
+		u.Kernel, _ = g.number("memory.kmem.usage_in_bytes") // a kernel may be built without
+		return u, err
+	}
+	stat, err := ReadTable(filepath.Join(g.path, "memory.stat"))
+	u.Kernel = stat["kernel"]
+	if u.Kernel == 0 { // before Linux 5.18
+		u.Kernel = stat["slab"] + stat["pagetables"] + stat["kernel_stack"] + stat["sock"] + stat["percpu"]
+	}
+	return u, err
+}
+
+func (g *Group) number(name string) (float64, error) {
+	data, err := os.ReadFile(filepath.Join(g.path, name))
+	if err != nil {
+		return 0, fmt.Errorf("read the control group: %w", err)
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(string(data)), 64)
+	if err != nil {
+		return 0, fmt.Errorf("read %s of the control group: %w", name, err)
+	}
+	return v, nil
+}
+
+// Remove removes the group once its processes are gone; the kernel takes a moment to see that they are.
+func (g *Group) Remove() {
+	for range 100 {
+		if err := os.Remove(g.path); !errors.Is(err, syscall.EBUSY) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// ReadTable reads a file of lines that are a name and a number.
+func ReadTable(path string) (map[string]float64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the control group: %w", err)
+	}
+	out := map[string]float64{}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			out[name] = v
+		}
+	}
+	return out, nil
+}
+
+// Throttled is for how many seconds in all a CPU limit has stopped the threads of this process's group; 0 where
+// there is no limit.
+func Throttled(proc procfs.FS) float64 {
+	path, version, err := proc.Group(os.Getpid(), "cpu")
+	if err != nil {
+		return 0
+	}
+	stat, err := ReadTable(filepath.Join(path, "cpu.stat"))
+	switch {
+	case err != nil:
+		return 0
+	case version == 1:
+		return stat["throttled_time"] / 1e9
+	}
+	return stat["throttled_usec"] / 1e6
+}

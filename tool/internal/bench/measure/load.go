@@ -1,0 +1,128 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// LoadPlan is an open-loop load: a request is due when the clock says so, whether or not the ones before it
+// were answered, and its latency counts from then. A server that stalls therefore shows every request that
+// it kept waiting (no coordinated omission). It is so many requests a second for so long, over so many connections.
+type LoadPlan struct {
+	Rate        float64 // requests a second
+	Duration    time.Duration
+	Connections int
+	// Do sends request n and waits for its answer. It is called by one goroutine a connection.
+	Do func(ctx context.Context, connection int, n int) error
+}
+
+// LoadOutcome is what came of a load.
+type LoadOutcome struct {
+	latencies *hdrhistogram.Histogram // nanoseconds
+	Requests  int
+	Seconds   float64 // from the first request due to the last answer
+}
+
+// Latencies are kept from one microsecond to ten minutes, three digits exactly.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(int64(time.Microsecond), int64(10*time.Minute), 3)
+}
+
+// Milliseconds is the latency that the share q of the requests did not exceed.
+func (o LoadOutcome) Milliseconds(q float64) float64 {
+	return float64(o.latencies.ValueAtPercentile(q*100)) / 1e6
+}
+
+// Worst is the largest latency in milliseconds.
+func (o LoadOutcome) Worst() float64 { return float64(o.latencies.Max()) / 1e6 }
+
+// Throughput is requests a second. It falls below the plan's rate when the server cannot keep up.
+func (o LoadOutcome) Throughput() float64 { return float64(o.Requests) / o.Seconds }
+
+// Curve is the latency in milliseconds at each of the given shares.
+func (o LoadOutcome) Curve(shares []float64) [][2]float64 {
+	out := make([][2]float64, len(shares))
+	for i, q := range shares {
+		out[i] = [2]float64{q, o.Milliseconds(q)}
+	}
+	return out
+}
+
+// RunLoad sends the load. It ends early with the first error.
+func RunLoad(ctx context.Context, p LoadPlan) (LoadOutcome, error) {
+	total := int(math.Round(p.Rate * p.Duration.Seconds()))
+	if total < 1 || p.Connections < 1 {
+		return LoadOutcome{}, fmt.Errorf("a load of %v requests a second over %d connections for %v sends nothing", p.Rate, p.Connections, p.Duration)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	due := make(chan int, total) // it never blocks the clock
+	histograms := make([]*hdrhistogram.Histogram, p.Connections)
+	start := time.Now().Add(time.Millisecond)
+	var group sync.WaitGroup
+	for c := range p.Connections {
+		histograms[c] = newHistogram()
+		group.Go(func() {
+			if err := p.connection(ctx, c, start, due, histograms[c]); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	p.pace(ctx, start, total, due)
+	group.Wait()
+	outcome := LoadOutcome{newHistogram(), total, time.Since(start).Seconds()}
+	if err := context.Cause(ctx); err != nil {
+		return outcome, err
+	}
+	for _, h := range histograms {
+		outcome.latencies.Merge(h)
+	}
+	return outcome, nil
+}
+
+// intended is when request n is due.
+func (p LoadPlan) intended(start time.Time, n int) time.Time {
+	return start.Add(time.Duration(float64(n) / p.Rate * float64(time.Second)))
+}
+
+// pace hands every request over when it is due. It keeps a thread of its own, as the runtime's timers
+// are a millisecond late now and then, which would count as latency.
+func (p LoadPlan) pace(ctx context.Context, start time.Time, total int, due chan<- int) {
+	defer close(due)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0) // without it the default of 50 us holds
+	for n := range total {
+		for wait := time.Until(p.intended(start, n)); wait > 0; wait = time.Until(p.intended(start, n)) {
+			pause := unix.NsecToTimespec(int64(min(wait, 50*time.Millisecond)))
+			_ = unix.Nanosleep(&pause, nil) // a signal ends it early, and the loop goes on
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		due <- n
+	}
+}
+
+func (p LoadPlan) connection(ctx context.Context, c int, start time.Time, due <-chan int, h *hdrhistogram.Histogram) error {
+	for n := range due {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := p.Do(ctx, c, n); err != nil {
+			return err
+		}
+		if err := h.RecordValue(int64(time.Since(p.intended(start, n)))); err != nil {
+			return errors.Join(errors.New("a request took more than ten minutes"), err)
+		}
+	}
+	return nil
+}

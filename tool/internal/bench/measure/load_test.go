@@ -1,0 +1,102 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stalling is a simulated server that answers one request at a time in no time, but stops once.
+type stalling struct {
+	mu      sync.Mutex
+	at      int
+	stall   time.Duration
+	stalled bool
+}
+
+func (s *stalling) Do(_ context.Context, _ int, n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n >= s.at && !s.stalled {
+		s.stalled = true
+		time.Sleep(s.stall)
+	}
+	return nil
+}
+
+func TestAStallOf50MillisecondsShowsInP999(t *testing.T) {
+	s := &stalling{at: 2000, stall: 50 * time.Millisecond}
+	o, err := RunLoad(context.Background(), LoadPlan{Rate: 2000, Duration: 2 * time.Second, Connections: 4, Do: s.Do})
+	if err != nil || o.Requests != 4000 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	// About 100 of 4,000 requests were due during the stall, so p99.9 is nearly all of it. A closed loop
+	// with 4 connections would have seen 4 slow requests, and shown nothing at p99.9.
+	if p := o.Milliseconds(0.999); p < 40 {
+		t.Errorf("p99.9 is %v ms", p)
+	}
+	if o.Worst() < 49 {
+		t.Errorf("the worst is %v ms", o.Worst())
+	}
+	var below float64
+	for _, point := range o.Curve([]float64{0.1, 0.5, 0.9, 0.99, 0.999, 1}) {
+		if point[1] < below {
+			t.Errorf("the curve falls at %v", point)
+		}
+		below = point[1]
+	}
+}
+
+func TestAServerThatCannotKeepUpShowsAsThroughputAndLatency(t *testing.T) {
+	var mu sync.Mutex
+	slow := func(context.Context, int, int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		time.Sleep(5 * time.Millisecond) // at most 200 a second
+		return nil
+	}
+	o, err := RunLoad(context.Background(), LoadPlan{Rate: 400, Duration: time.Second, Connections: 8, Do: slow})
+	if err != nil || o.Throughput() > 210 || o.Milliseconds(0.99) < 500 {
+		t.Errorf("throughput %v, p99 %v ms, %v", o.Throughput(), o.Milliseconds(0.99), err)
+	}
+}
+
+func TestEveryRequestIsSentOnceOverItsConnections(t *testing.T) {
+	var mu sync.Mutex
+	seen, connections := map[int]int{}, map[int]bool{}
+	_, err := RunLoad(context.Background(), LoadPlan{Rate: 5000, Duration: 200 * time.Millisecond, Connections: 3, Do: func(_ context.Context, c, n int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[n]++
+		connections[c] = true
+		return nil
+	}})
+	if err != nil || len(seen) != 1000 || len(connections) > 3 {
+		t.Errorf("%d requests, %d connections, %v", len(seen), len(connections), err)
+	}
+	for n, times := range seen {
+		if times != 1 {
+			t.Errorf("request %d was sent %d times", n, times)
+		}
+	}
+}
+
+func TestErrorsAndInterruptsEndALoad(t *testing.T) {
+	broken := errors.New("connection reset")
+	_, err := RunLoad(context.Background(), LoadPlan{Rate: 1000, Duration: time.Minute, Connections: 2, Do: func(context.Context, int, int) error { return broken }})
+	if !errors.Is(err, broken) {
+		t.Errorf("err = %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	_, err = RunLoad(ctx, LoadPlan{Rate: 10, Duration: time.Minute, Connections: 1, Do: func(context.Context, int, int) error { return nil }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := RunLoad(context.Background(), LoadPlan{Rate: math.Inf(-1), Connections: 1}); err == nil {
+		t.Error("a load of nothing is no error")
+	}
+}

@@ -1,0 +1,271 @@
+// Package measure starts a program or a server, puts it under load, and reads its time and memory from
+// the kernel. It leaves no process behind.
+package measure
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spec is a program to start.
+type Spec struct {
+	Path string
+	Args []string
+	Env  []string
+	Dir  string
+	Log  string // the file that takes its output
+	// Credential is whom it runs as; nil is the user of this process.
+	Credential *syscall.Credential
+}
+
+// A Process is a started program with a process group of its own.
+type Process struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	err  error
+}
+
+// Start starts spec. The kernel kills the program should this process die without stopping it.
+func Start(spec Spec) (*Process, error) {
+	log, err := os.Create(spec.Log)
+	if err != nil {
+		return nil, fmt.Errorf("make the log of %s: %w", spec.Path, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = spec.Env, spec.Dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: spec.Credential}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	p := &Process{cmd: cmd, log: spec.Log, done: make(chan struct{})}
+	go func() {
+		ended(cmd.Process.Pid)
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// ended returns when a child has ended. Unlike waiting for it, this sees nothing of stops, such as package cpushare
+// makes. Where the kernel cannot tell, waiting does.
+func ended(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// Rusage is what the ended process and its children that it waited for took, threads that ended
+// included. It must be called after Done.
+func (p *Process) Rusage() (syscall.Rusage, bool) {
+	if p.cmd.ProcessState == nil {
+		return syscall.Rusage{}, false
+	}
+	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return syscall.Rusage{}, false
+	}
+	return *usage, true
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Stop ends the process and its group: kindly, then after grace by force. It returns once it is gone.
+func (p *Process) Stop(grace time.Duration) { p.StopBy(syscall.SIGTERM, grace) }
+
+// StopBy is Stop with another kind word than SIGTERM.
+func (p *Process) StopBy(kind syscall.Signal, grace time.Duration) {
+	group := -p.PID()
+	select {
+	case <-p.done:
+	default:
+		_ = syscall.Kill(group, kind) // it may just have ended
+		select {
+		case <-p.done:
+		case <-time.After(grace):
+		}
+	}
+	_ = syscall.Kill(group, syscall.SIGKILL) // what is left of the group, usually nothing
+	<-p.done
+}
+
+// Died is the error of a process that ended by itself, with the end of its log.
+func (p *Process) Died(name string) error {
+	how := "ended by itself"
+	if p.err != nil {
+		how = "died (" + p.err.Error() + ")"
+	}
+	return fmt.Errorf("%s %s; the end of its log says: %s", name, how, p.LogTail(5))
+}
+
+// Log is what the program has printed so far.
+func (p *Process) Log() (string, error) {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return "", fmt.Errorf("read its log: %w", err)
+	}
+	return string(data), nil
+}
+
+// Output is everything an ended process printed, and how it failed, if it did.
+func (p *Process) Output() (string, error) {
+	<-p.done
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return "", fmt.Errorf("read its log: %w", err)
+	}
+	if p.err != nil {
+		return string(data), fmt.Errorf("failed (%w); the end of its log says: %s", p.err, p.LogTail(5))
+	}
+	return string(data), nil
+}
+
+// LogTail is the last lines of the log as one line.
+func (p *Process) LogTail(lines int) string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	tail := strings.Join(all[max(0, len(all)-lines):], " | ")
+	if tail == "" {
+		return "(nothing)"
+	}
+	return tail
+}
+
+// WaitReady calls probe until it succeeds. It gives up when the process ends or the time is over.
+func (p *Process) WaitReady(ctx context.Context, name string, limit time.Duration, probe func(context.Context) error) error {
+	deadline := time.After(limit)
+	for {
+		last := probe(ctx)
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.done:
+			return p.Died(name)
+		case <-deadline:
+			return fmt.Errorf("%s did not become ready within %v (%w); the end of its log says: %s", name, limit, last, p.LogTail(5))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// FreePort is a loopback port that nothing listens on at the moment.
+func FreePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Output runs a program to its end and returns what it printed. When ctx ends, its group is killed.
+func Output(ctx context.Context, path string, args, env []string) (string, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "", fmt.Errorf("%s failed (%w): %s", path, err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("run %s: %w", path, err)
+	}
+	return string(out), nil
+}
+
+// Lines runs a program to its end and hands each line of its output over as it comes. What it says on
+// standard error is in the error, should it fail. When ctx ends, its group is killed.
+func Lines(ctx context.Context, path string, args, env []string, line func(string)) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run %s: %w", path, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", path, err)
+	}
+	var last string
+	for scanner := bufio.NewScanner(out); scanner.Scan(); {
+		if text := scanner.Text(); strings.TrimSpace(text) != "" {
+			last = text
+		}
+		line(scanner.Text())
+	}
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		said := strings.TrimSpace(complaints.String())
+		if said == "" {
+			said = last
+		}
+		return fmt.Errorf("%s failed (%w): %.500s", path, err, strings.ReplaceAll(said, "\n", " | "))
+	}
+	return nil
+}
+
+// Clean is environ without the variables that change what a program's allocator does, so that only
+// the contender's own apply.
+func Clean(environ []string) []string {
+	drop := []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "MALLOC_CONF", "GLIBC_TUNABLES"}
+	prefixes := []string{"MALLOC_", "MIMALLOC_", "TCMALLOC_", "GRANARY_"}
+	var out []string
+	for _, entry := range environ {
+		key, _, _ := strings.Cut(entry, "=")
+		if !matches(key, drop, strings.EqualFold) && !matches(key, prefixes, strings.HasPrefix) {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func matches(key string, list []string, test func(a, b string) bool) bool {
+	for _, item := range list {
+		if test(key, item) {
+			return true
+		}
+	}
+	return false
+}

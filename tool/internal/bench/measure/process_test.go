@@ -1,0 +1,160 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+)
+
+func shell(t *testing.T, script string) *Process {
+	t.Helper()
+	p, err := Start(Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Log: filepath.Join(t.TempDir(), "log")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop(0) })
+	return p
+}
+
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+var errNotYet = errors.New("not yet")
+
+func never(context.Context) error { return errNotYet }
+
+func TestWaitReadyTellsTheLogOfADeadServer(t *testing.T) {
+	p := shell(t, "echo starting; echo 'bind: Address already in use'; exit 1")
+	err := p.WaitReady(context.Background(), "redis-server", time.Minute, never)
+	if err == nil || !strings.Contains(err.Error(), "redis-server died (exit status 1); the end of its log says: starting | bind: Address already in use") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestWaitReadyGivesUpOnAServerThatNeverAnswers(t *testing.T) {
+	p := shell(t, "echo waiting; exec sleep 60")
+	err := p.WaitReady(context.Background(), "redis-server", 50*time.Millisecond, never)
+	if err == nil || !strings.Contains(err.Error(), "did not become ready within 50ms (not yet)") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestWaitReadyEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := shell(t, "exec sleep 60").WaitReady(ctx, "x", time.Minute, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestStopEndsAStubbornProcessAndItsChildren(t *testing.T) {
+	dir := t.TempDir()
+	child := filepath.Join(dir, "child")
+	p := shell(t, "trap '' TERM; sleep 60 & echo $! > "+child+"; while :; do wait; done")
+	var pid int
+	err := p.WaitReady(context.Background(), "sh", time.Minute, func(context.Context) error {
+		text, err := os.ReadFile(child)
+		if err == nil && strings.HasSuffix(string(text), "\n") {
+			_, err = fmt.Sscan(string(text), &pid)
+			return err
+		}
+		return errNotYet
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stop(10 * time.Millisecond)
+	if !gone(p.PID()) {
+		t.Error("the process is still there")
+	}
+	for range 500 { // the child is reaped by whoever adopted it
+		if st, err := procfs.Live().Stat(pid); err != nil || st.State == "Z" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("its child is still running")
+}
+
+func TestOutputKeepsWhatAProgramSaysWhenItFails(t *testing.T) {
+	_, err := Output(context.Background(), "/bin/sh", []string{"-c", "echo no >&2; exit 3"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestCleanDropsWhatAllocatorsRead(t *testing.T) {
+	got := Clean([]string{"PATH=/bin", "LD_PRELOAD=x", "MALLOC_ARENA_MAX=1", "MALLOC_CONF=y", "GRANARY_LIB=z", "HOME=/h"})
+	if !reflect.DeepEqual(got, []string{"PATH=/bin", "HOME=/h"}) {
+		t.Errorf("left %q", got)
+	}
+}
+
+func TestFreePortIsFree(t *testing.T) {
+	a, err := FreePort()
+	if err != nil || a <= 1024 {
+		t.Errorf("port %d, %v", a, err)
+	}
+}
+
+func measure(t *testing.T, ctx context.Context, script string, variables ...string) (Usage, error) {
+	t.Helper()
+	if err := Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	return Program(ctx, procfs.Live(), Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ()}, variables)
+}
+
+func TestMeasureSeesTheProgramAndNotThisProcess(t *testing.T) {
+	ballast := make([]byte, 64<<20) // would show in the peak of a direct child
+	for i := range ballast {
+		ballast[i] = 1
+	}
+	u, err := measure(t, context.Background(), `echo "metric x 1 s $GREETING"`, "GREETING=it's me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Output != "metric x 1 s it's me\n" {
+		t.Errorf("output %q", u.Output)
+	}
+	if u.PeakRSS < 100<<10 || u.PeakRSS > 16<<20 || int(u.PeakRSS) > len(ballast) {
+		t.Errorf("peak RSS of a shell is %.0f bytes", u.PeakRSS)
+	}
+	if u.Faults <= 0 || u.Wall <= 0 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+func TestMeasureCountsCPUTime(t *testing.T) {
+	u, err := measure(t, context.Background(), "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+	if err != nil || u.User+u.Sys <= 0 || u.User > u.Wall*64 {
+		t.Errorf("usage %+v, %v", u, err)
+	}
+}
+
+func TestMeasureExplainsAFailure(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo bad; exit 7": "ended with exit code 7; it printed: bad",
+		"kill -SEGV $$":    "died of SIGSEGV; it printed: (nothing)",
+	} {
+		if _, err := measure(t, context.Background(), script); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+}
+
+func TestMeasureIsStoppedWithItsChildren(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := measure(t, ctx, "sleep 60 & sleep 60"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("err = %v", err)
+	}
+}

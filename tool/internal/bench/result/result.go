@@ -1,0 +1,232 @@
+// Package result holds the values that a benchmark measured and their files: samples of one run, the
+// results of all runs, and the folder that keeps them.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+)
+
+// Schema names the layout of the JSON file.
+const Schema = "granary-bench/2"
+
+// Better says which of two values is to be preferred.
+type Better string
+
+// The directions of a metric. A Neutral one is shown but never compared.
+const (
+	Lower   Better = "lower"
+	Higher  Better = "higher"
+	Neutral Better = ""
+)
+
+// A Row is one line of the comparison: a metric within a phase of the scenario.
+type Row struct {
+	Phase  string `json:"phase"`
+	Metric string `json:"metric"`
+	Unit   string `json:"unit"`
+	Better Better `json:"better,omitempty"`
+}
+
+// Key identifies a row among others.
+func (r Row) Key() Key { return Key{r.Phase, r.Metric} }
+
+// Key is the identity of a row.
+type Key struct{ Phase, Metric string }
+
+// An Observation is one measured value.
+type Observation struct {
+	Contender string  `json:"contender"`
+	Round     int     `json:"round"`
+	Phase     string  `json:"phase"`
+	Metric    string  `json:"metric"`
+	Value     float64 `json:"value"`
+}
+
+// A Series is a value over time, in seconds since its phase began.
+type Series struct {
+	Contender string       `json:"contender"`
+	Round     int          `json:"round"`
+	Phase     string       `json:"phase"`
+	Metric    string       `json:"metric"`
+	Unit      string       `json:"unit"`
+	Points    [][2]float64 `json:"points"`
+}
+
+// A Failure says why a contender has no values from some round on.
+type Failure struct {
+	Subject   string `json:"subject,omitempty"`
+	Contender string `json:"contender"`
+	Round     int    `json:"round"`
+	Reason    string `json:"reason"`
+}
+
+// A Sample is what one run of one contender yields.
+type Sample struct {
+	values map[Key]float64
+	order  []Key
+	series []Series
+	notes  []string
+	run    *Run
+}
+
+// Set records a value. What is no number (a ratio to nothing) is not recorded, as JSON could not hold it.
+func (s *Sample) Set(phase, metric string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
+	if s.values == nil {
+		s.values = map[Key]float64{}
+	}
+	key := Key{phase, metric}
+	if _, known := s.values[key]; !known {
+		s.order = append(s.order, key)
+	}
+	s.values[key] = value
+}
+
+// Get returns a recorded value.
+func (s *Sample) Get(phase, metric string) (float64, bool) {
+	v, ok := s.values[Key{phase, metric}]
+	return v, ok
+}
+
+// Trace records a series; its contender and round are filled in later.
+func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
+
+// Note records a sentence about the whole results.
+func (s *Sample) Note(sentence string) { s.notes = append(s.notes, sentence) }
+
+// Ran records when the run was and what disturbed it.
+func (s *Sample) Ran(run Run) { s.run = &run }
+
+// Empty is true when nothing was recorded.
+func (s *Sample) Empty() bool { return len(s.order) == 0 }
+
+// A Run is one visit of one contender, and what the rest of the machine did meanwhile.
+type Run struct {
+	Contender string    `json:"contender"`
+	Round     int       `json:"round"`
+	Started   time.Time `json:"started"`
+	Seconds   float64   `json:"seconds"`
+	// CPU seconds: of this tool, the server and the load together; of other processes; and taken by the
+	// hypervisor.
+	OwnCPU    float64 `json:"own_cpu_seconds"`
+	OthersCPU float64 `json:"others_cpu_seconds"`
+	Stolen    float64 `json:"stolen_seconds"`
+	// Seconds for which a CPU limit of this process's control group held its threads back.
+	Throttled float64 `json:"throttled_seconds,omitempty"`
+	LoadAfter string  `json:"load_after,omitempty"`
+}
+
+// A Session is one call of the tool that added rounds.
+type Session struct {
+	Started time.Time `json:"started"`
+	Version string    `json:"version"`
+	Machine Machine   `json:"machine"`
+}
+
+// Results is everything a run of the workbench yields, and the JSON file's content.
+type Results struct {
+	Schema       string                 `json:"schema"`
+	Scenario     string                 `json:"scenario"`
+	Version      string                 `json:"version"`
+	Started      time.Time              `json:"started"`
+	Seconds      float64                `json:"seconds"`
+	Rounds       int                    `json:"rounds"`
+	Settings     map[string]any         `json:"settings"`
+	Machine      Machine                `json:"machine"`
+	Contenders   []allocators.Contender `json:"contenders"`
+	Rows         []Row                  `json:"rows"`
+	Observations []Observation          `json:"observations"`
+	Sessions     []Session              `json:"sessions,omitempty"`
+	Runs         []Run                  `json:"runs,omitempty"`
+	Series       []Series               `json:"series,omitempty"`
+	Failures     []Failure              `json:"failures,omitempty"`
+	Notes        []string               `json:"notes,omitempty"`
+}
+
+// Add takes in the sample of one contender and round.
+func (r *Results) Add(contender string, round int, s Sample) {
+	for _, key := range s.order {
+		r.Observations = append(r.Observations, Observation{contender, round, key.Phase, key.Metric, s.values[key]})
+	}
+	for _, series := range s.series {
+		series.Contender, series.Round = contender, round
+		r.Series = append(r.Series, series)
+	}
+	for _, sentence := range s.notes {
+		r.Note(sentence)
+	}
+	if s.run != nil {
+		run := *s.run
+		run.Contender, run.Round = contender, round
+		r.Runs = append(r.Runs, run)
+	}
+}
+
+// Values are the values of a row for one contender by round.
+func (r *Results) Values(contender string, key Key) map[int]float64 {
+	out := map[int]float64{}
+	for _, o := range r.Observations {
+		if o.Contender == contender && (Key{o.Phase, o.Metric}) == key {
+			out[o.Round] = o.Value
+		}
+	}
+	return out
+}
+
+// RoundsOf is in how many rounds a contender has values.
+func (r *Results) RoundsOf(contender string) int {
+	seen := map[int]bool{}
+	for _, o := range r.Observations {
+		if o.Contender == contender {
+			seen[o.Round] = true
+		}
+	}
+	return len(seen)
+}
+
+// Note adds a sentence about the whole, once.
+func (r *Results) Note(sentence string) {
+	if !slices.Contains(r.Notes, sentence) {
+		r.Notes = append(r.Notes, sentence)
+	}
+}
+
+// WriteJSON writes the results to path, which is complete or not there at all.
+func (r *Results) WriteJSON(path string) error {
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode the results: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the folder of the results: %w", err)
+	}
+	part := path + ".part"
+	if err := os.WriteFile(part, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("put the results in place: %w", err)
+	}
+	return nil
+}
+
+// Names of metrics that are taken of a whole program, whatever it does.
+const (
+	MetricWall    = "wall time"
+	MetricCPU     = "CPU time"
+	MetricPeakRSS = "peak RSS"
+	MetricFaults  = "page faults"
+)
+
+// MetricCurve is the series of latencies by the share of requests that did not exceed them.
+const MetricCurve = "latency by percentile"

@@ -1,0 +1,49 @@
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A Suite is what a folder of several scenarios' results says about how they were measured.
+type Suite struct {
+	Size string   `json:"size"`
+	Said []string `json:"said"` // a sentence for each call of the command that added rounds
+}
+
+const suiteFile = "suite.json"
+
+// ReadSuite reads what a folder says; nothing where it does not exist yet.
+func ReadSuite(dir string) (Suite, error) {
+	var s Suite
+	data, err := os.ReadFile(filepath.Join(dir, suiteFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read what %s holds: %w", dir, err)
+	}
+	return s, nil
+}
+
+// Write puts it into the folder.
+func (s Suite) Write(dir string) error {
+	data, err := json.MarshalIndent(s, "", " ")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, suiteFile), append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("note what %s holds: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+)
+
+// Open finds what the scenario needs, takes up the results that the folder of --out holds, and prepares what all
+// visits share.
+func (s Scenario) Open(ctx context.Context, env cli.Env, in *Invocation) (*session.Session, error) {
+	if err := in.check(s); err != nil {
+		return nil, err
+	}
+	return s.open(ctx, env, *in)
+}
+
+func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*session.Session, error) {
+	paths, err := find(s.Needs)
+	if err != nil {
+		return nil, err
+	}
+	contenders, notes, err := in.Select(env)
+	if err == nil {
+		err = measure.Adopt()
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]any{}
+	for name, value := range in.values {
+		settings[name] = value
+	}
+	results := session.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
+	results.Notes = notes
+	shared := &Shared{Values: in.values, Paths: paths, Environ: env.Environ}
+	x, err := session.Open(env, in.Options, results, session.Workload{
+		Contenders: contenders, Parts: len(s.Phases(in.values)), Remove: shared.remove,
+		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {
+			return s.measure(ctx, shared, procfs.Live(), step.Contender, step.Round, tick)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, env, shared); err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// prepare makes and fills the folder that all visits share.
+func (s Scenario) prepare(ctx context.Context, env cli.Env, shared *Shared) (err error) {
+	if shared.Dir, err = os.MkdirTemp("", "granary-"+s.Name+"-shared-"); err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	if err := os.Chmod(shared.Dir, 0o755); err != nil { // servers that run as others read it
+		return fmt.Errorf("open the temporary folder: %w", err)
+	}
+	if s.Prepare == nil {
+		return nil
+	}
+	fmt.Fprintf(env.Stderr, "preparing %s\n", s.Name)
+	if err := s.Prepare(ctx, shared); err != nil {
+		return fmt.Errorf("prepare %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+func (s *Shared) remove() {
+	if s.Dir != "" {
+		os.RemoveAll(s.Dir)
+	}
+}

@@ -1,0 +1,132 @@
+package cpushare
+
+import (
+	"encoding/binary"
+	"runtime"
+
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Chain is how often a thread was found at one place.
+type Chain struct {
+	Address uint64   // where it was
+	Caller  uint64   // what Unwind said of it; 0: nothing
+	Above   []uint64 // return addresses by frame pointers, as far as the program keeps them
+	Count   int
+}
+
+// A Moment is a thread at the time of a sample.
+type Moment struct {
+	Address uint64
+	// The stack pointer, the frame pointer and, where there is one, the link register.
+	Stack, Frame, Link uint64
+	Top                []byte // of the stack, from Stack on
+}
+
+// An Unwind finds the return address into whoever called the allocator; 0 where the moment is not one
+// inside the allocator, or nothing is known.
+type Unwind func(Moment) uint64
+
+// stackTop is how many bytes of the stack are taken: the frames of an allocator are shallow.
+const stackTop = 2048
+
+// The kernel's numbers of the registers: PERF_REG_X86_*, PERF_REG_ARM64_*.
+var frameRegister, linkRegister, stackRegister = map[string]int{"amd64": 6, "arm64": 29}[runtime.GOARCH],
+	map[string]int{"arm64": 30}[runtime.GOARCH], map[string]int{"amd64": 7, "arm64": 31}[runtime.GOARCH]
+
+// StartChains samples a process as Start does, and keeps who called.
+func StartChains(proc procfs.FS, pid, perSecond int, unwind Unwind) (*Sampler, error) {
+	threads, err := threads(proc, pid)
+	if err != nil {
+		return nil, err
+	}
+	return start(&Sampler{chains: map[string]*Chain{}, unwind: unwind}, threads, perSecond)
+}
+
+// wantStacks asks for call chains, registers and the top of the stack besides.
+func wantStacks(attr *unix.PerfEventAttr) {
+	attr.Sample_type |= unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
+	attr.Sample_stack_user = stackTop
+	attr.Sample_max_stack = 64
+	attr.Sample_regs_user = 1<<frameRegister | 1<<stackRegister
+	if linkRegister != 0 {
+		attr.Sample_regs_user |= 1 << linkRegister
+	}
+}
+
+const (
+	userContext  = ^uint64(511)  // PERF_CONTEXT_USER, -512: what follows are addresses of the program
+	firstContext = ^uint64(4094) // PERF_CONTEXT_MAX, -4095: the lowest of such markers
+)
+
+// chain reads the rest of a sample: [at, end) of the ring, beginning with the address.
+func (s *Sampler) chain(data []byte, at, end uint64) {
+	next := func() (v uint64) {
+		if at+8 <= end {
+			v = word(data, at)
+		}
+		at += 8
+		return v
+	}
+	c := Chain{Address: next()}
+	next() // the process and the thread
+	user := false
+	for n := min(next(), 1<<10); n > 0; n-- {
+		switch v := next(); {
+		case v == userContext:
+			user = true
+		case v >= firstContext:
+			user = false
+		case user && v != c.Address:
+			c.Above = append(c.Above, v)
+		}
+	}
+	m := Moment{Address: c.Address}
+	if next() != 0 { // the ABI; 0 where the thread has no user registers
+		m.Frame = next()
+		if linkRegister != 0 {
+			m.Link = next()
+		}
+		m.Stack = next()
+	}
+	size := min(next(), stackTop)
+	for i := uint64(0); i < size; i += 8 {
+		m.Top = binary.NativeEndian.AppendUint64(m.Top, next())
+	}
+	m.Top = m.Top[:min(next(), uint64(len(m.Top)))] // as much as there was
+	c.Caller = s.unwind(m)
+	s.keep(c)
+}
+
+// keep adds up what is alike.
+func (s *Sampler) keep(c Chain) {
+	const most = 1 << 18 // of different ones
+	key := binary.NativeEndian.AppendUint64(nil, c.Address)
+	for _, w := range append([]uint64{c.Caller}, c.Above...) {
+		key = binary.NativeEndian.AppendUint64(key, w)
+	}
+	known := s.chains[string(key)]
+	if known == nil {
+		if len(s.chains) >= most { // without its callers it is one that there is already, or nearly so
+			c.Above, key = nil, key[:16]
+			if known = s.chains[string(key)]; known != nil {
+				known.Count++
+				return
+			}
+		}
+		known = &c
+		s.chains[string(key)] = known
+	}
+	known.Count++
+}
+
+// StopChains ends the sampling and returns what was found, and how often the process was in the kernel.
+func (s *Sampler) StopChains() (chains []Chain, kernel int) {
+	s.Stop(nil)
+	for _, c := range s.chains {
+		chains = append(chains, *c)
+	}
+	return chains, s.kernel
+}

@@ -1,0 +1,91 @@
+package cpushare
+
+import (
+	"debug/elf"
+	"fmt"
+	"slices"
+
+	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+)
+
+// CodeOf is where the code of a contender lies in a process: the whole library, or, of the C library,
+// the part that is malloc.
+func CodeOf(proc procfs.FS, pid int, c allocators.Contender) ([]Range, error) {
+	maps, err := proc.Maps(pid)
+	if err != nil {
+		return nil, err
+	}
+	var code []Range
+	base, found := uint64(0), false
+	for _, m := range maps {
+		if m.Path != c.Path {
+			continue
+		}
+		if !found {
+			base, found = m.Start-m.Offset, true
+		}
+		if len(m.Perms) > 2 && m.Perms[2] == 'x' {
+			code = append(code, Range{m.Start, m.End})
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("%s is not in process %d", c.Path, pid)
+	}
+	if !c.System {
+		return code, nil
+	}
+	r, err := mallocOf(c.Path)
+	return []Range{{base + r.Start, base + r.End}}, err
+}
+
+// family are exported functions of glibc's malloc.o.
+var family = []string{
+	"malloc", "free", "cfree", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
+	"malloc_trim", "malloc_usable_size", "mallopt", "mallinfo", "mallinfo2", "malloc_stats", "malloc_info",
+	"__libc_malloc", "__libc_free", "__libc_calloc", "__libc_realloc", "__libc_memalign", "__malloc_hugepage_config",
+}
+
+// mallocOf is where glibc's malloc.o lies in libc.so.6. Its own functions have no symbols in an
+// installed library, but the linker keeps an object together: it reaches from the end of the exported
+// function before its family to the start of the one after.
+func mallocOf(path string) (Range, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return Range{}, fmt.Errorf("read the C library: %w", err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		return Range{}, fmt.Errorf("read the C library's symbols: %w", err)
+	}
+	r := Range{Start: ^uint64(0)}
+	for _, s := range symbols {
+		if slices.Contains(family, s.Name) && elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Value != 0 {
+			r.Start, r.End = min(r.Start, s.Value), max(r.End, s.Value+s.Size)
+		}
+	}
+	if r.End == 0 {
+		return Range{}, fmt.Errorf("%s exports no malloc", path)
+	}
+	return widen(r, symbols), nil
+}
+
+// slack bounds how far before and after its exported functions the rest of malloc.o may lie.
+const slack = 24 << 10
+
+func widen(r Range, symbols []elf.Symbol) Range {
+	low, high := r.Start-min(r.Start, slack), r.End+slack
+	for _, s := range symbols {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Value == 0 {
+			continue
+		}
+		if s.Value < r.Start {
+			low = max(low, min(s.Value+s.Size, r.Start))
+		}
+		if s.Value >= r.End {
+			high = min(high, s.Value)
+		}
+	}
+	return Range{low, high}
+}

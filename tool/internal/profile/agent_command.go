@@ -1,0 +1,173 @@
+package profile
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/exporter"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+)
+
+// Agent is the command `granary profile agent`.
+var Agent = cli.Command{
+	Name: "profile agent", Usage: "--push URL [options]",
+	Summary: "send heap profiles of all Granary processes to Pyroscope or Parca",
+	About: `Sampling is switched on in every process that runs Granary and that it may read and write, and off again
+when it ends. Each round sends what is in use and what was allocated since the last. Its own cost is bounded: beyond
+--cpu-share rounds come less often, and a profile holds --max-stacks stacks, about 100 bytes each. In the
+processes it costs what sampling costs. It needs CAP_SYS_PTRACE for processes of other users.`,
+	Examples: []cli.Example{
+		{Line: "profile agent --push http://localhost:4040", Does: "to Pyroscope, once a minute"},
+		{Line: "profile agent --push http://localhost:7070 --protocol parca --every 10s", Does: "to Parca"},
+		{Line: "profile agent --push https://profiles.example.com --headers /etc/granary/headers", Does: "with a token, kept out of the list of processes"},
+	},
+	Setup: agentSetup,
+}
+
+type agentOptions struct {
+	AgentConfig
+	push, protocol, headers, rate, command string
+	labels                                 []string
+}
+
+func agentSetup(fs *pflag.FlagSet) cli.Action {
+	var o agentOptions
+	fs.StringVar(&o.push, "push", "", "`address` of the server, as http://localhost:4040")
+	fs.StringVar(&o.protocol, "protocol", "pyroscope", "what the server speaks: `"+strings.Join(PushProtocols, " or ")+"`")
+	fs.StringVar(&o.headers, "headers", "", "`file` of header lines for every request, as \"Authorization: Bearer TOKEN\"")
+	fs.StringSliceVar(&o.labels, "label", nil, "`name=value` added to every profile")
+	fs.DurationVar(&o.Every, "every", time.Minute, "`time` between two rounds")
+	fs.StringVar(&o.rate, "rate", "512KiB", "mean `distance` between samples")
+	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
+	fs.IntVar(&o.Processes, "max-processes", 100, "profile at most this `number` of processes")
+	fs.IntVar(&o.Stacks, "max-stacks", 5000, "send at most this `number` of stacks of a process; the rest is added up")
+	fs.Float64Var(&o.CPUShare, "cpu-share", 0.02, "use at most this `share` of one CPU")
+	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
+		a, err := o.agent(env)
+		if err != nil {
+			return err
+		}
+		a.Log.Printf("sending to %s every %v", o.push, o.Every)
+		return a.Run(ctx)
+	})
+}
+
+func (o agentOptions) agent(env cli.Env) (*Collector, error) {
+	var err error
+	if o.Rate, err = Rate(o.rate); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.push == "":
+		return nil, cli.Usagef("say where to send the profiles, as in --push http://localhost:4040")
+	case o.Every < time.Second || o.Processes < 1 || o.Stacks < 1:
+		return nil, cli.Usagef("--every must be 1s or more, --max-processes and --max-stacks above zero")
+	case o.CPUShare <= 0 || o.CPUShare > 1:
+		return nil, cli.Usagef("--cpu-share must be above 0 and at most 1")
+	}
+	for _, text := range o.labels {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || !regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`).MatchString(name) {
+			return nil, cli.Usagef("--label %q is not of the form name=value", text)
+		}
+		o.Labels = append(o.Labels, PushLabel{Name: name, Value: value})
+	}
+	header, err := readHeaders(o.headers)
+	if err != nil {
+		return nil, err
+	}
+	server, err := NewPushServer(o.protocol, o.push, header)
+	if err != nil {
+		return nil, cli.Usagef("%w", err)
+	}
+	discover, err := o.discover(procfs.Live())
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{
+		AgentConfig: o.AgentConfig, Proc: procfs.Live(), Discover: discover, Send: server.Send,
+		Finder: func() *symbol.Finder {
+			f := symbol.NewFinder(env.Getenv)
+			f.FunctionsOnly = true
+			return f
+		},
+		Log: log.New(env.Stderr, "granary profile agent: ", 0), CPU: used,
+	}, nil
+}
+
+// discover finds the processes whose names match.
+func (o agentOptions) discover(proc procfs.FS) (func(int) ([]int, int, error), error) {
+	match, err := regexp.Compile(o.command)
+	if err != nil {
+		return nil, cli.Usagef("--command: %w", err)
+	}
+	found := exporter.NewDiscovery(proc, time.Now)
+	return func(limit int) (pids []int, more int, err error) {
+		const all = 1 << 20
+		ours, _, err := found.PIDs(all)
+		pids, more = chooseProcesses(proc, match, ours, limit)
+		return pids, more, err
+	}, nil
+}
+
+// chooseProcesses keeps the processes whose names match, at most limit, and counts the others of them.
+func chooseProcesses(proc procfs.FS, match *regexp.Regexp, ours []int, limit int) (pids []int, more int) {
+	for _, pid := range ours {
+		if name, err := proc.Comm(pid); err != nil || !match.MatchString(name) {
+			continue
+		}
+		if len(pids) == limit {
+			more++
+			continue
+		}
+		pids = append(pids, pid)
+	}
+	return pids, more
+}
+
+// readHeaders reads lines "Name: value".
+func readHeaders(path string) (http.Header, error) {
+	header := http.Header{}
+	if path == "" {
+		return header, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the headers: %w", err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("a line of %s is no header: write Name: value", path)
+		}
+		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return header, lines.Err()
+}
+
+// used is the CPU time of this process.
+func used() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
