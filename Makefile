@@ -1,14 +1,16 @@
-# Verbs only. Each checks what it needs with scripts/need.sh, then calls cmake, ctest or go.
+# Verbs only. Each prints and installs missing packages with scripts/need.sh (INSTALL=no only prints them), then calls
+# cmake, ctest or go.
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
 FUZZ_RUNS ?= 200000
 SOAK_SECONDS ?= 3600
 OUT ?= build/results
+PRESET ?= asan
 TOOL ?= build/bin/granary
 
 .DEFAULT_GOAL := all
-.PHONY: all ship tool demo test bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
+.PHONY: all ship tool demo test unit coverage bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -30,6 +32,15 @@ test: ## build everything and run every test
 	@scripts/need.sh build test
 	@$(MAKE) --no-print-directory all
 	JOBS=$(JOBS) scripts/test.sh
+
+unit: ## run the unit tests and fuzzers built with PRESET: asan, ubsan, tsan, debug or coverage
+	@scripts/need.sh build test
+	JOBS=$(JOBS) scripts/unit.sh $(PRESET)
+
+coverage: ## report which lines the unit tests and the Go tests reach, into build/coverage-report
+	@scripts/need.sh build test coverage
+	@$(MAKE) --no-print-directory all
+	JOBS=$(JOBS) scripts/coverage.sh build/coverage-report
 
 bench: all ## run the benchmark programs under every allocator found (ARGS= for its flags)
 	@scripts/need.sh demo
@@ -54,7 +65,6 @@ uninstall: ## remove from below PREFIX, inside DESTDIR, what install put there
 deb: all ## build the Debian packages of this machine's architecture into build/packages
 	@scripts/need.sh build deb
 	scripts/package_deb.sh
-
 
 rpm: all ## build the RPM packages of this machine's architecture into build/packages
 	@scripts/need.sh build rpm

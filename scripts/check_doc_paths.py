@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that every path of this repository that a document names in backticks exists.
+"""Checks that every path that a document names in backticks, and every file that it links to, exists.
 
-A path counts when it holds a slash and begins with a folder of the repository; it is looked up
-from the root, from core/src (layers are named by folder there) and from the document's own folder.
+A text in backticks is a path if it contains a slash and begins with a folder of the repository. It is searched
+from the root, from core/src (layers are named by folder there) and from the document's own folder. A link is
+relative to the document.
 """
 
 import pathlib
@@ -13,6 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INLINE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"^[A-Za-z0-9_.*{},-]+(?:/[A-Za-z0-9_.*{},-]+)*/?$")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 FENCE = re.compile(r"^\s*(```|~~~)")
 
 
@@ -44,6 +46,9 @@ def check(document, top_level):
             fenced = not fenced
         if fenced:
             continue
+        for target in LINK.findall(INLINE.sub("", line)):
+            if not (document.parent / target).exists():
+                yield f"{document.relative_to(ROOT)}:{number}: the link to {target} leads nowhere: correct the path"
         for token in INLINE.findall(line):
             if "/" not in token or not PATH.match(token) or token.split("/")[0] not in top_level:
                 continue

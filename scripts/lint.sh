@@ -40,6 +40,7 @@ step gofmt check_gofmt
 step vet scripts/go.sh vet ./...
 step layers scripts/check_layers.py
 step documents scripts/check_doc_paths.py
+step version scripts/version.py --check
 
 if [ ${#failed[@]} -gt 0 ]; then
   echo "make lint: failed: ${failed[*]}"

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# need.sh SET...: makes sure that what the sets of scripts/need.tsv name is here. Missing packages
-# are installed when we are root or sudo asks no password; otherwise the command to type is printed.
+# need.sh SET...: provides what the sets of scripts/need.tsv name. It prints each missing package with its purpose, then
+# installs them if it runs as root or sudo needs no password; otherwise it prints the command to run. INSTALL=no: print
+# and fail. NEED_TABLE replaces the table, for the test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin
+table=${NEED_TABLE:-scripts/need.tsv}
 
 present() {
   case $1 in
@@ -12,15 +14,16 @@ present() {
   esac
 }
 
-missing_packages() {
-  local set probe package wanted=" $* "
-  while IFS=$'\t' read -r set probe package; do
+# Prints "package<TAB>purpose" for each probe of the sets that fails, each package once.
+missing() {
+  local set probe package purpose wanted=" $* "
+  while IFS=$'\t' read -r set probe package purpose; do
     [[ $wanted == *" $set "* ]] || continue
-    present "$probe" || echo "$package"
-  done < <(grep -v '^#' scripts/need.tsv) | sort -u
+    present "$probe" || printf '%s\t%s\n' "$package" "$purpose"
+  done < <(grep -v '^#' "$table") | sort -u -t $'\t' -k 1,1
 }
 
-# Runs apt-get as root with services kept from starting: the tests start their own.
+# Runs apt-get as root. Services do not start meanwhile: the tests start their own.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d
   # shellcheck disable=SC2016 # the inner shell expands these
@@ -37,19 +40,26 @@ install_packages() {
   ' sh "$policy" "$@" >&2
 }
 
-mapfile -t missing < <(missing_packages "$@")
-[ ${#missing[@]} -gt 0 ] || exit 0
+lines=$(missing "$@")
+[ -n "$lines" ] || exit 0
+mapfile -t packages < <(cut -f 1 <<<"$lines")
+command="apt-get install ${packages[*]}"
 as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
-if command -v apt-get >/dev/null && "${as_root[@]}" true 2>/dev/null; then
-  echo "need.sh: installing ${missing[*]}" >&2
-  install_packages "${missing[@]}"
-else
-  echo "need.sh: packages are missing; as root, run: apt-get install ${missing[*]}" >&2
+
+verb=installing
+[ "${INSTALL:-yes}" != no ] || verb=missing
+command -v apt-get >/dev/null && "${as_root[@]}" true 2>/dev/null || verb=missing
+while IFS=$'\t' read -r package purpose; do
+  printf 'need.sh: %s %s: %s\n' "$verb" "$package" "$purpose" >&2
+done <<<"$lines"
+if [ "$verb" = missing ]; then
+  echo "need.sh: run as root: $command" >&2
   exit 1
 fi
-mapfile -t missing < <(missing_packages "$@")
-if [ ${#missing[@]} -gt 0 ]; then
-  echo "need.sh: still missing after apt-get: ${missing[*]}; install them by hand" >&2
+install_packages "${packages[@]}"
+lines=$(missing "$@")
+if [ -n "$lines" ]; then
+  echo "need.sh: still missing after apt-get: $(cut -f 1 <<<"$lines" | paste -sd ' '); install by hand" >&2
   exit 1
 fi

@@ -22,22 +22,6 @@ step() {
 
 run_ctest() { ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$jobs"; }
 
-# The sanitizer presets hold the unit tests and the fuzzers.
-run_sanitizer() {
-  cmake --preset "$1" && cmake --build "build/$1" -j "$jobs" && run_ctest "build/$1"
-}
-
-# GCC 12's thread sanitizer stops at some address layouts, so it runs without randomisation
-# where that is allowed.
-run_tsan() {
-  cmake --preset tsan && cmake --build build/tsan -j "$jobs" || return 1
-  if setarch -R true 2>/dev/null; then
-    setarch -R ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs"
-  else
-    run_ctest build/tsan
-  fi
-}
-
 summaries() {
   local log
   for log in "$logs"/*.log; do
@@ -52,8 +36,8 @@ step documents scripts/check_doc_paths.py
 step reference scripts/gen_reference.py --check
 step vet scripts/go.sh vet ./...
 step go scripts/go.sh test ./...
-step asan run_sanitizer asan
-step tsan run_tsan
+step asan scripts/unit.sh asan
+step tsan scripts/unit.sh tsan
 step ctest run_ctest build
 
 echo "== summary"

@@ -112,7 +112,7 @@ foreach(script ${scripts})
     ENVIRONMENT "${library_environment}")
 endforeach()
 
-foreach(script test_install fast_path)
+foreach(script test_install test_need fast_path)
   add_test(NAME scripts.${script} COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/${script}.sh)
   set_tests_properties(scripts.${script} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77
     ENVIRONMENT "${library_environment}")
