@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that every include in core/src follows the layer order of core/src/README.md.
+"""Checks the includes in core/src against the lists of folders in core/src/README.md.
 
-The order stands there in a block fenced with ```layers: in the order a call passes them, then `below:`
-and the folders that lie below all of them. Layers on one line may include each other. A layer may
-include itself, the layers after it and the folders below; a folder below only folders below.
+The lists stand there in a block fenced with ```layers, one a line: `descent:` names the folders
+that a call passes, in its order, `beside:` the folders that stand beside them, and `below:` those
+that lie below all others. A folder includes only folders that come after it in its own list, and
+none of the other lists that includes it in turn; a folder below includes only folders below.
+
+Nor may modules include each other in a circle, also inside a folder. A module is X.h with X.cc, or a
+table X.def; an X_impl.h belongs to the header that includes it.
 """
 
 import pathlib
@@ -11,64 +15,125 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "core" / "src"
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z0-9_/]+)/[a-z0-9_]+\.')
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z0-9_/]+/[a-z0-9_]+\.[a-z]+)"', re.M)
+SUFFIXES = {".h", ".cc", ".S", ".def"}
+LISTS = ("descent", "beside", "below")
 
 
-def read_order(readme):
-    """Returns (layers from the top, folders below) from the fenced block."""
+def read_lists(readme):
+    """Returns {list: [folder, ...]} from the fenced block."""
     block = re.search(r"^```layers\n(.*?)^```", readme.read_text(), re.M | re.S)
-    if block is None:
-        sys.exit(f"{readme.relative_to(ROOT)}: add a block fenced with ```layers that lists them")
-    above, _, below = block.group(1).partition("below:")
-    return [line.split() for line in above.splitlines()], below.split()
+    found = dict(re.findall(r"^(\w+): *(.*)$", block.group(1), re.M)) if block else {}
+    if set(found) != set(LISTS):
+        sys.exit(f"{readme.name}: add a block fenced with ```layers that holds the lists {', '.join(LISTS)}")
+    return {name: text.split() for name, text in found.items()}
 
 
-def breach(folder, target, layers, below):
+def read_includes(sources):
+    """Returns {file: [included file, ...]}, as paths below `sources`; other includes are left out."""
+    files = {str(p.relative_to(sources)): p for p in sorted(sources.rglob("*")) if p.suffix in SUFFIXES}
+    return {name: [i for i in INCLUDE.findall(path.read_text()) if i in files and i != name]
+            for name, path in files.items()}
+
+
+def folder_of(name):
+    return name.rpartition("/")[0]
+
+
+def breach(folder, target, lists):
     """Says why `folder` may not include from `target`, or returns None."""
-    if target == folder or target in below:
+    where = {name: kind for kind in LISTS for name in lists[kind]}
+    kind = where[folder]
+    if target == folder:
         return None
-    height = {name: i for i, storey in enumerate(layers) for name in storey}
-    if target not in height:
-        return f"name {target} in the layers block of core/src/README.md, or move the header"
-    if folder in below:
-        return f"{folder} lies below all layers: pass what it needs in as an argument"
-    if height[target] < height[folder]:
-        return f"{target} lies above {folder}: move the shared part down, or call from above"
+    if kind == "below" and where[target] != "below":
+        return f"{folder} lies below {target}: pass what it needs in as an argument"
+    if where[target] == kind and lists[kind].index(target) < lists[kind].index(folder):
+        return f"{target} comes before {folder}: move the shared part down, or call from above"
     return None
 
 
-def check_file(path, layers, below):
-    folder = str(path.parent.relative_to(SOURCES))
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        include = INCLUDE.match(line)
-        if include is None or not (SOURCES / include.group(1)).is_dir():
+def modules_of(includes):
+    """Returns {file: module}."""
+    module = {name: re.sub(r"\.(h|cc|S)$", "", name) for name in includes}
+    for name in includes:
+        if not name.endswith("_impl.h"):
             continue
-        reason = breach(folder, include.group(1), layers, below)
-        if reason:
-            yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}: {reason}"
+        owners = [other for other, targets in includes.items() if name in targets and other.endswith(".h")]
+        if len(owners) == 1:
+            module[name] = module[owners[0]]
+    return module
+
+
+def edges_of(includes, group):
+    """Returns {group: {included group: (file, included file)}}."""
+    edges = {group(name): {} for name in includes}
+    for name, targets in includes.items():
+        for target in targets:
+            if group(target) != group(name):
+                edges[group(name)].setdefault(group(target), (name, target))
+    return edges
+
+
+def find_cycle(edges):
+    """Returns a shortest circle of nodes, the first one again at its end, or None."""
+    best = None
+    for start in sorted(edges):
+        paths, seen = [[start]], {start}
+        while paths and (best is None or len(paths[0]) + 1 < len(best)):
+            path = paths.pop(0)
+            for target in sorted(edges[path[-1]]):
+                if target == start:
+                    best, paths = path + [start], []
+                    break
+                if target not in seen:
+                    seen.add(target)
+                    paths.append(path + [target])
+    return best
+
+
+def describe_cycle(kind, edges):
+    """A line a step of a circle among the nodes of `edges`; none if there is no circle."""
+    cycle = find_cycle(edges)
+    if cycle is None:
+        return []
+    lines = [f"{kind} include each other in a circle: {' -> '.join(cycle)}; cut one of these includes"]
+    for a, b in zip(cycle, cycle[1:]):
+        name, target = edges[a][b]
+        lines.append(f'  core/src/{name}: #include "{target}"')
+    return lines
+
+
+def check(sources, readme):
+    """Returns what is wrong, a line each, and the numbers of files, folders and modules."""
+    lists, includes = read_lists(readme), read_includes(sources)
+    includes = {name: targets for name, targets in includes.items() if "/" in name}
+    folders = {folder_of(name) for name in includes}
+    unnamed = sorted(folders - {name for kind in LISTS for name in lists[kind]})
+    if unnamed:
+        return [f"core/src/{name}: name this folder in the layers block of core/src/README.md"
+                for name in unnamed], None
+    lines = []
+    for name, targets in includes.items():
+        for target in targets:
+            reason = breach(folder_of(name), folder_of(target), lists)
+            if reason:
+                lines.append(f'core/src/{name}: #include "{target}": {reason}')
+    module = modules_of(includes)
+    modules = edges_of(includes, module.get)
+    lines += describe_cycle("folders", edges_of(includes, folder_of))
+    lines += describe_cycle("modules", modules)
+    return lines, (len(includes), len(folders), len(modules))
 
 
 def main():
-    readme = SOURCES / "README.md"
-    if not readme.exists():
-        sys.exit("core/src/README.md is missing: it holds the order of the layers")
-    layers, below = read_order(readme)
-    known = {name for storey in layers for name in storey} | set(below)
-    files = sorted(p for p in SOURCES.rglob("*") if p.suffix in {".h", ".cc", ".S", ".def"})
-    folders = {str(path.parent.relative_to(SOURCES)) for path in files}
-    breaches = [
-        f"core/src/{folder}: name this folder in the layers block of core/src/README.md"
-        for folder in sorted(folders - known - {"."})
-    ]
-    for path in files:
-        if len(path.relative_to(SOURCES).parts) > 1:
-            breaches += check_file(path, layers, below)
-    for line in breaches:
+    sources = ROOT / "core" / "src"
+    lines, counts = check(sources, sources / "README.md")
+    for line in lines:
         print(line)
-    if breaches:
+    if lines:
         sys.exit(1)
-    print(f"check_layers: {len(files)} files in {len(known)} folders: ok")
+    print("check_layers: {} files, {} folders, {} modules: ok".format(*counts))
 
 
 if __name__ == "__main__":

@@ -123,5 +123,7 @@ foreach(kind deb rpm)
 endforeach()
 # All three write the same list of what was installed.
 set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm PROPERTIES RESOURCE_LOCK install)
+add_test(NAME scripts.check_layers_test COMMAND Python3::Interpreter
+  ${CMAKE_SOURCE_DIR}/scripts/check_layers_test.py)
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)

@@ -1,7 +1,6 @@
 #include "arena/arena.h"
 
-#include "compat/jemalloc/fill.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
 
 namespace granary {
 namespace {
@@ -46,6 +45,8 @@ Arena* Arena::Create(ExtentHooks* hooks, unsigned index) noexcept {
 }
 
 void Arena::Begin() noexcept {
+  static std::atomic<uint64_t> serials{0};
+  serial_ = serials.fetch_add(1, std::memory_order_relaxed) + 1;
   started_ = Linux::NowMillis();
   pages_.Bind(map_, metadata_);
   central_.Bind(map_, metadata_, pages_);
@@ -61,7 +62,7 @@ void* Arena::MapRegion(size_t bytes, size_t alignment, void* hint) noexcept {
   void* const p = hooked ? AskHooks(bytes, alignment, hint) : Linux::Map(bytes, alignment, hint);
   if (p == nullptr) return nullptr;
   if (hooked) {
-    Locked hold_map(heap.pages().mutex());
+    Locked hold_map(layers.pages().mutex());
     if (page_map.Cover<Linux>(p, bytes)) {
       page_map.SetSlab(p, bytes, kNoClass, reinterpret_cast<Slab*>(this));
       regions_[regions_count_++] = {p, bytes, true};
@@ -111,7 +112,7 @@ void Arena::UnmapRegion(void* p, size_t) noexcept {
 void Arena::Forget(const Region& region) noexcept {
   if (!region.hooked) return Linux::Unmap(region.p, region.bytes);
   {
-    Locked hold_map(heap.pages().mutex());
+    Locked hold_map(layers.pages().mutex());
     page_map.SetSlab(region.p, region.bytes, kNoClass, nullptr);
   }
   GiveToHooks(region.p, region.bytes);
@@ -119,8 +120,8 @@ void Arena::Forget(const Region& region) noexcept {
 
 void Arena::Discard(bool again) noexcept {
   while (regions_count_ > 0) Forget(regions_[--regions_count_]);
-  heap.arenas().used -= reported_used_.load(std::memory_order_relaxed);
-  heap.arenas().dirty -= reported_dirty_.load(std::memory_order_relaxed);
+  layers.arenas().used -= reported_used_.load(std::memory_order_relaxed);
+  layers.arenas().dirty -= reported_dirty_.load(std::memory_order_relaxed);
   Arena* const self = this;
   const size_t bytes = RoundUp(sizeof(Arena), 64 * kKiB);
   if (!again) return Linux::Unmap(self, bytes);
@@ -272,9 +273,16 @@ void Arena::DieOf(const void* p, const char* verb) noexcept {
                    verb, p, 0, 0});
 }
 
+// The bytes of a fresh block of `size`; 0 if no block can be that large.
+size_t Arena::GoodSize(size_t size) noexcept {
+  const SizeClass c = ClassOf(size);
+  if (c != kNoClass) return kClassSize[c];
+  return size > kMaxRequest - kTrackerBytes ? 0 : RoundUp(size, pages_.OsPage());
+}
+
 void* Arena::Reallocate(void* p, size_t size) noexcept {
   const size_t before = UsableSize(p);
-  const size_t good = heap.GoodSize(size, 1);
+  const size_t good = GoodSize(size);
   if (good == 0) return nullptr;
   if (good == before || ResizeInPlace(p, good)) return p;
   void* const q = Allocate(size, 1, false);
@@ -332,10 +340,10 @@ size_t Arena::HeldBytes() noexcept {
 void Arena::Report() noexcept {
   const size_t used = pages_.used_bytes(), dirty = pages_.dirty_bytes();
   if (used != reported_used_.load(std::memory_order_relaxed)) {
-    heap.arenas().used += used - reported_used_.exchange(used, std::memory_order_relaxed);
+    layers.arenas().used += used - reported_used_.exchange(used, std::memory_order_relaxed);
   }
   if (dirty != reported_dirty_.load(std::memory_order_relaxed)) {
-    heap.arenas().dirty += dirty - reported_dirty_.exchange(dirty, std::memory_order_relaxed);
+    layers.arenas().dirty += dirty - reported_dirty_.exchange(dirty, std::memory_order_relaxed);
   }
 }
 
@@ -367,26 +375,18 @@ void Arena::EndWindow() noexcept {
 
 Occupancy Arena::OccupancyAt(const void* p) noexcept { return central_.OccupancyAt(p); }
 
-void Arena::Read(jemalloc::ArenaFigures& to) noexcept {
-  const auto of_class = [this](SizeClass c) {
-    Locked hold(stashes_[c].mutex);
-    const CentralStats central = central_.Stats(c);
-    ClassFigures f;
-    f.size = kClassSize[c];
-    f.allocations = stashes_[c].made;
-    f.cached = stashes_[c].count;
-    f.live = central.used_objects - f.cached;
-    f.slabs = central.slabs;
-    f.partial_slabs = central.partial_slabs;
-    f.clean_bytes = central.clean_bytes;
-    return f;
-  };
-  jemalloc::PageFigures pages{pages_.Stats(), metadata_.used()};
-  jemalloc::FillFigures(to, pages, of_class,
-                        [this](size_t group) { return pages_.CountsOf(group); });
-  to.uptime = (Linux::NowMillis() - started_) * 1000000;
-  to.dirty_decay_ms = static_cast<uint64_t>(decay[0]);
-  to.muzzy_decay_ms = static_cast<uint64_t>(decay[1]);
+ClassFigures Arena::MeasureClass(SizeClass c) noexcept {
+  Locked hold(stashes_[c].mutex);
+  const CentralStats central = central_.Stats(c);
+  ClassFigures f;
+  f.size = kClassSize[c];
+  f.allocations = stashes_[c].made;
+  f.cached = stashes_[c].count;
+  f.live = central.used_objects - f.cached;
+  f.slabs = central.slabs;
+  f.partial_slabs = central.partial_slabs;
+  f.clean_bytes = central.clean_bytes;
+  return f;
 }
 
 }  // namespace granary

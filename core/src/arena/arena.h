@@ -1,6 +1,6 @@
-// An arena: the layers from central down once more, over the memory of its hooks. For caches it has
-// a stash of each class, behind a lock. Lives in zeroed memory of its own. A heap of granary/heap.h
-// is one, too.
+// An arena: the layers from central down once more, over the memory of its hooks. Its cache is a
+// stash of each class, behind a lock. An arena lies in zeroed memory of its own. Scoped heaps
+// (granary/heap.h) and the arenas of jemalloc's interface are such arenas.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 #include "arena/stash.h"
 #include "base/compiler.h"
 #include "central/central.h"
-#include "compat/jemalloc/figures.h"
 #include "pages/pages.h"
+#include "stats/snapshot.h"
 
 namespace granary {
 
@@ -53,7 +53,14 @@ class Arena {
   void Purge(bool all) noexcept;
   void EndWindow() noexcept;
 
-  void Read(jemalloc::ArenaFigures& figures) noexcept;
+  ClassFigures MeasureClass(SizeClass c) noexcept;
+  PageStats MeasurePages() noexcept { return pages_.Stats(); }
+  LargeCounts CountsOf(size_t group) noexcept { return pages_.CountsOf(group); }
+  size_t metadata_used() noexcept { return metadata_.used(); }
+  // When it was created or last reset, in milliseconds.
+  uint64_t started() const noexcept { return started_; }
+  // Tells two arenas apart that had the same index or address one after the other.
+  uint64_t serial() const noexcept { return serial_; }
   // In the child of a fork, its locks held.
   void ForgetOthers() noexcept {
     central_.ForgetHidden();
@@ -104,10 +111,12 @@ class Arena {
   void Drain(SizeClass c, size_t n) noexcept;
   void FlushStashes() noexcept;
   void FreeUnstashed(SizeClass c, void* p) noexcept;
+  size_t GoodSize(size_t size) noexcept;
   [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
 
   unsigned index_ = 0;
   uint64_t started_ = 0;
+  uint64_t serial_ = 0;
   std::atomic<size_t> live_{0};
   std::atomic<size_t> cap_{0};
   std::atomic<size_t> reported_used_{0}, reported_dirty_{0};
@@ -118,36 +127,7 @@ class Arena {
   Central<Hooked> central_;
   Stash stashes_[kNumClasses];
   Region regions_[kMostRegions] = {};
-
- public:
-  jemalloc::ArenaFigures figures;  // as of the last epoch
-
- private:
   PageMap map_;
 };
-
-// Indices are below it; not every one of them is in use.
-unsigned ArenaCount() noexcept;
-
-// The arena that p lies in, if one was created that it does; nullptr for the heap all share, or
-// foreign memory.
-Arena* OwnerOf(const void* p) noexcept;
-// nullptr if there is none of that index, or it is 0.
-Arena* ArenaAt(size_t index) noexcept;
-
-// Calls visit(arena) for each that was created and not destroyed.
-template <class Visit>
-void ForEachArena(Visit&& visit) noexcept {
-  for (size_t i = 1; i < ArenaCount(); ++i) {
-    if (Arena* const arena = ArenaAt(i); arena != nullptr) visit(*arena);
-  }
-}
-
-// Around a fork, with no lock held.
-void LockArenas() noexcept;
-void UnlockArenas(bool child) noexcept;
-void EndArenaWindows() noexcept;
-// Gives the free pages of all back; returns how many bytes of free spans that was.
-size_t PurgeArenas() noexcept;
 
 }  // namespace granary

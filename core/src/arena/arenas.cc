@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "heap/heap.h"
+#include "layers/layers.h"
 
 namespace granary {
 namespace {
@@ -12,7 +12,6 @@ constexpr unsigned kMostArenas = 4095;  // as the flags can name
 Mutex<Linux> table_lock;
 std::atomic<Arena*> table[kMostArenas];
 std::atomic<unsigned> count{1};
-char main_name[32];
 
 // The lowest index that is free; kMostArenas if there is none.
 unsigned FreeIndex() {
@@ -22,12 +21,13 @@ unsigned FreeIndex() {
 }
 
 void Link(Arena* arena) {
-  arena->next.store(heap.arenas().first.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  heap.arenas().first.store(arena, std::memory_order_release);
+  arena->next.store(layers.arenas().first.load(std::memory_order_relaxed),
+                    std::memory_order_relaxed);
+  layers.arenas().first.store(arena, std::memory_order_release);
 }
 
 void Unlink(Arena* arena) {
-  std::atomic<Arena*>* link = &heap.arenas().first;
+  std::atomic<Arena*>* link = &layers.arenas().first;
   while (Arena* const at = link->load(std::memory_order_relaxed)) {
     if (at == arena) return link->store(arena->next.load(std::memory_order_relaxed));
     link = &at->next;
@@ -42,8 +42,6 @@ Arena* ArenaAt(size_t index) noexcept {
   return index < kMostArenas ? table[index].load(std::memory_order_acquire) : nullptr;
 }
 
-bool ArenaExists(size_t index) noexcept { return index == 0 || ArenaAt(index) != nullptr; }
-
 int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept {
   Locked hold(table_lock);
   if (hooks == nullptr) hooks = DefaultHooks();
@@ -52,7 +50,7 @@ int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept {
   if (*index == kMostArenas) return EAGAIN;
   Arena* const arena = Arena::Create(hooks, *index);
   if (arena == nullptr) return EAGAIN;
-  heap.arenas().count += 1;
+  layers.arenas().count += 1;
   Link(arena);
   table[*index].store(arena, std::memory_order_release);
   if (*index >= count.load(std::memory_order_relaxed))
@@ -65,7 +63,7 @@ int ResetArena(size_t index, bool destroy) noexcept {
   Arena* const arena = ArenaAt(index);
   if (arena == nullptr) return EFAULT;
   if (destroy) {
-    heap.arenas().count -= 1;
+    layers.arenas().count -= 1;
     Unlink(arena);
     table[index].store(nullptr, std::memory_order_release);
   }
@@ -73,41 +71,14 @@ int ResetArena(size_t index, bool destroy) noexcept {
   return 0;
 }
 
-void PurgeArena(size_t index, bool all) noexcept {
-  if (index == 0 && all) {
-    heap.Trim();
-  } else if (index == 0) {
-    const Upkeep::Exclusive alone(heap.upkeep());
-    heap.upkeep().PayDebt();
-  } else if (Arena* const arena = ArenaAt(index); arena != nullptr) {
-    arena->Purge(all);
-  }
-}
-
 ExtentHooks* SharedHooks() noexcept {
   Locked hold(table_lock);
   return DefaultHooks();
 }
 
-ExtentHooks** HooksOf(size_t index) noexcept {
-  Arena* const arena = ArenaAt(index);
-  return arena == nullptr ? nullptr : &arena->hooks;
-}
-
-int64_t* DecayOf(size_t index, bool muzzy) noexcept {
-  Arena* const arena = ArenaAt(index);
-  return arena == nullptr ? nullptr : &arena->decay[muzzy];
-}
-
-char* NameOfArena(size_t index) noexcept {
-  if (index == 0) return main_name;
-  Arena* const arena = ArenaAt(index);
-  return arena == nullptr ? nullptr : arena->name;
-}
-
-// The rows of an arena's memory in the map have no class, and the arena for a slab; those of a slab
-// that is just being made look alike for a moment, so that the pointer is compared before it is
-// used.
+// In the page map, the memory of an arena has no class, and the arena in place of a slab. The rows
+// of a slab that another thread is making look the same for a moment, so the pointer is compared
+// with the known arenas before it is used.
 Arena* OwnerOf(const void* p) noexcept {
   if (count.load(std::memory_order_acquire) == 1 || !page_map.Covers(p)) return nullptr;
   if (page_map.ClassAt(p) != kNoClass) return nullptr;
@@ -117,15 +88,6 @@ Arena* OwnerOf(const void* p) noexcept {
     if (ArenaAt(i) == owner) return ArenaAt(i);
   }
   return nullptr;
-}
-
-bool FindArena(const void* p, unsigned* index) noexcept {
-  if (const Arena* const arena = OwnerOf(p); arena != nullptr) {
-    *index = arena->index();
-    return true;
-  }
-  *index = 0;
-  return page_map.ClassAt(p) != kNoClass || heap.pages().LargeSize(p) != 0;
 }
 
 void LockArenas() noexcept {
@@ -144,9 +106,9 @@ void UnlockArenas(bool child) noexcept {
 size_t PurgeArenas() noexcept {
   if (count.load(std::memory_order_relaxed) == 1) return 0;
   Locked hold(table_lock);
-  const size_t before = heap.arenas().dirty.load(std::memory_order_relaxed);
+  const size_t before = layers.arenas().dirty.load(std::memory_order_relaxed);
   ForEachArena([](Arena& arena) { arena.Purge(true); });
-  const size_t after = heap.arenas().dirty.load(std::memory_order_relaxed);
+  const size_t after = layers.arenas().dirty.load(std::memory_order_relaxed);
   return before > after ? before - after : 0;
 }
 

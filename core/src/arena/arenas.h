@@ -1,29 +1,42 @@
-// Arenas beyond the heap that all share: each an allocator of its own, whose memory comes from
-// extent hooks (compat with jemalloc's). Arena 0 is the shared heap.
+// The table of all arenas, by index. Index 0 stands for the heap that all threads share, and is
+// never in the table.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "arena/arena.h"
 #include "arena/extent_hooks.h"
 
 namespace granary {
 
-bool ArenaExists(size_t index) noexcept;
-// 0, or an errno. The hooks are referred to, not copied; nullptr for the default ones.
+// Creates an arena whose memory comes from `hooks`, or from the system if that is nullptr. Returns
+// 0 or an errno. The hooks are referred to, not copied.
 int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept;
-// Gives all its memory back to its hooks; with `destroy`, the index is free for another.
+// Gives all memory of the arena back to its hooks; with `destroy`, the index is free for another.
 int ResetArena(size_t index, bool destroy) noexcept;
-// Gives free memory back: all of it, or what has been idle for the decay time.
-void PurgeArena(size_t index, bool all) noexcept;
-// The default ones (hooks.h).
+// The hooks that arenas without others have.
 ExtentHooks* SharedHooks() noexcept;
-// nullptr if there is no such arena, or it is 0.
-ExtentHooks** HooksOf(size_t index) noexcept;
-int64_t* DecayOf(size_t index, bool muzzy) noexcept;
-char* NameOfArena(size_t index) noexcept;  // of 32 bytes
-// The arena that p lies in; false if p is not ours.
-bool FindArena(const void* p, unsigned* index) noexcept;
+
+// All indices are below it; some may have no arena.
+unsigned ArenaCount() noexcept;
+// nullptr if there is none of that index, or it is 0.
+Arena* ArenaAt(size_t index) noexcept;
+// The arena that p lies in; nullptr if p is in the shared heap, or not Granary's.
+Arena* OwnerOf(const void* p) noexcept;
+
+// Calls visit(arena) for each that was created and not destroyed.
+template <class Visit>
+void ForEachArena(Visit&& visit) noexcept {
+  for (size_t i = 1; i < ArenaCount(); ++i) {
+    if (Arena* const arena = ArenaAt(i); arena != nullptr) visit(*arena);
+  }
+}
+
+// Around a fork, with no lock held.
+void LockArenas() noexcept;
+void UnlockArenas(bool child) noexcept;
+void EndArenaWindows() noexcept;
+// Gives the free pages of all arenas back; returns how many bytes of free spans that was.
+size_t PurgeArenas() noexcept;
 
 }  // namespace granary

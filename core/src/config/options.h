@@ -44,13 +44,6 @@ struct Options {
 #undef OPTION
   Source source[kOptionCount] = {};  // of each row's value
 
-  // Applies "name:value,..."; false if a row was wrong, which is then named on stderr. While the
-  // program runs, rows of options that cannot change any more are wrong.
-  bool Apply(Piece text, Source from) noexcept;
-  bool Apply(const char* text, Source from) noexcept {
-    return Apply({text, __builtin_strlen(text)}, from);
-  }
-
   int64_t Get(size_t row) const noexcept;
   // `value` is within the row's bounds.
   void Set(size_t row, int64_t value, Source from) noexcept;

@@ -1,4 +1,4 @@
-#include "config/options.h"
+#include "config/apply_text.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class OptionsTest : public testing::Test {
  protected:
   void SetUp() override { Warnings().clear(); }
   bool Apply(const std::string& text) {
-    return options_.Apply(text.c_str(), Source::kGranaryVariable);
+    return ApplyText(options_, text.c_str(), Source::kGranaryVariable);
   }
 
   Options options_;
@@ -58,8 +58,8 @@ TEST_F(OptionsTest, AppliesSeveralRows) {
 }
 
 TEST_F(OptionsTest, TheLaterSourceWinsAndIsRemembered) {
-  EXPECT_TRUE(options_.Apply("dirty_decay_ms:1,cache:false", Source::kFile));
-  EXPECT_TRUE(options_.Apply("dirty_decay_ms:2", Source::kGranaryVariable));
+  EXPECT_TRUE(ApplyText(options_, "dirty_decay_ms:1,cache:false", Source::kFile));
+  EXPECT_TRUE(ApplyText(options_, "dirty_decay_ms:2", Source::kGranaryVariable));
   EXPECT_EQ(options_.dirty_decay_ms, 2);
   EXPECT_EQ(options_.source[RowOf("dirty_decay_ms")], Source::kGranaryVariable);
   EXPECT_EQ(options_.source[RowOf("cache")], Source::kFile);
@@ -86,7 +86,7 @@ TEST_F(OptionsTest, TakesWords) {
 }
 
 TEST_F(OptionsTest, FixedRowsStayWhileTheProgramRuns) {
-  EXPECT_FALSE(options_.Apply("dirty_decay_ms:20,abort_conf:true", Source::kRunning));
+  EXPECT_FALSE(ApplyText(options_, "dirty_decay_ms:20,abort_conf:true", Source::kRunning));
   EXPECT_EQ(options_.dirty_decay_ms, 20);
   EXPECT_FALSE(options_.abort_conf);
   EXPECT_NE(Warnings().find("option abort_conf cannot change while the program runs"),
@@ -162,8 +162,8 @@ TEST_F(OptionsTest, TheDecayTimeIsTheSumOfItsParts) {
 }
 
 TEST_F(OptionsTest, TheReportNamesValuesAndSources) {
-  options_.Apply("junk:free", Source::kFile);
-  options_.Apply("zero:true", Source::kGranaryVariable);
+  ApplyText(options_, "junk:free", Source::kFile);
+  ApplyText(options_, "zero:true", Source::kGranaryVariable);
   ReportAll(options_);
   EXPECT_NE(Warnings().find("granary: junk:free (/etc/granary.conf)\n"), std::string::npos);
   EXPECT_NE(Warnings().find("granary: zero:true (GRANARY_CONF)\n"), std::string::npos);

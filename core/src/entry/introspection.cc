@@ -5,10 +5,13 @@
 #include <stdio.h>
 
 #include "base/writer.h"
+#include "config/apply_text.h"
 #include "granary/granary.h"
 #include "heap/heap.h"
 #include "reflect/layout.h"
 #include "reflect/measure.h"
+#include "upkeep/apply_options.h"
+#include "upkeep/upkeep.h"
 
 using namespace granary;
 
@@ -16,6 +19,7 @@ namespace {
 
 template <class Info, class Field>
 Info FillInfo() {
+  heap::EnsureInit();
   const Snapshot s = Measure();
   Info info{};
   info.arena = static_cast<Field>(s.used_spans - s.large + s.dirty);  // from the system, not large
@@ -42,9 +46,10 @@ GRANARY_EXPORT struct mallinfo2 mallinfo2(void) noexcept {
 // glibc's parameters have no counterpart here; all are accepted.
 GRANARY_EXPORT int mallopt(int, int) noexcept { return 1; }
 
-GRANARY_EXPORT int malloc_trim(size_t) noexcept { return heap.Trim() > 0 ? 1 : 0; }
+GRANARY_EXPORT int malloc_trim(size_t) noexcept { return heap::Trim() > 0 ? 1 : 0; }
 
 GRANARY_EXPORT void malloc_stats(void) noexcept {
+  heap::EnsureInit();
   const Snapshot s = Measure();
   for (size_t i = 0; i < MetricCount(); ++i) {
     const MetricRow& row = MetricAt(i);
@@ -58,6 +63,7 @@ GRANARY_EXPORT void malloc_stats(void) noexcept {
 
 GRANARY_EXPORT int malloc_info(int options, FILE* out) noexcept {
   if (options != 0) return EINVAL;
+  heap::EnsureInit();
   const Snapshot s = Measure();
   fprintf(out, "<malloc version=\"1\">\n");
   for (size_t i = 0; i < MetricCount(); ++i) {
@@ -80,21 +86,21 @@ GRANARY_ALIAS("malloc_stats") void tc_malloc_stats(void) noexcept;
 #undef GRANARY_ALIAS
 
 GRANARY_EXPORT const char* granary_version(void) { return "granary " GRANARY_VERSION; }
-GRANARY_EXPORT size_t granary_good_size(size_t size) { return heap.GoodSize(size, 1); }
-GRANARY_EXPORT size_t granary_release_free_memory(void) { return heap.Trim(); }
+GRANARY_EXPORT size_t granary_good_size(size_t size) { return heap::GoodSize(size, 1); }
+GRANARY_EXPORT size_t granary_release_free_memory(void) { return heap::Trim(); }
 GRANARY_EXPORT int granary_set_options(const char* text) {
-  heap.EnsureInit();
-  const bool fine = options.Apply(text, Source::kRunning);
-  heap.ApplyOptions();
+  heap::EnsureInit();
+  const bool fine = ApplyText(options, text, Source::kRunning);
+  ApplyOptions();
   return fine ? 0 : -1;
 }
 
 GRANARY_EXPORT int granary_add_threshold(size_t bytes, granary_threshold_callback callback,
                                          void* context) {
-  return heap.upkeep().thresholds().Add(bytes, callback, context) ? 0 : -1;
+  return upkeep.thresholds().Add(bytes, callback, context) ? 0 : -1;
 }
 GRANARY_EXPORT int granary_remove_threshold(granary_threshold_callback callback, void* context) {
-  return heap.upkeep().thresholds().Remove(callback, context) ? 0 : -1;
+  return upkeep.thresholds().Remove(callback, context) ? 0 : -1;
 }
 
 }  // extern "C"

@@ -8,9 +8,12 @@
 #include "entry/new_mode.h"
 #include "heap/fast.h"
 
-using granary::heap;
-
 namespace granary {
+
+using heap::TryAllocate;
+using heap::TryFree;
+using heap::TryFreeSized;
+
 namespace {
 
 bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
@@ -21,21 +24,21 @@ void* Refuse(int error) {
 }
 
 size_t Page() {
-  heap.EnsureInit();
-  return heap.pages().OsPage();
+  heap::EnsureInit();
+  return layers.pages().OsPage();
 }
 
 // free must not change errno; our own system calls do not, but pthread functions of a first use
 // may.
 GRANARY_NOINLINE void FreeSlow(void* p) {
   const int error = errno;
-  heap.Free(p);
+  heap::Free(p);
   errno = error;
 }
 
 // The request stays in its register on the way here.
 GRANARY_NOINLINE void* AllocateSlow(size_t size) {
-  void* const p = heap.Allocate(size);
+  void* const p = heap::Allocate(size);
   return p != nullptr || !malloc_calls_new_handler ? p : AllocateOrCallHandler(size);
 }
 
@@ -48,7 +51,7 @@ GRANARY_NOINLINE void* FreeInRealloc(void* p) {
 
 GRANARY_NOINLINE void FreeSizedSlow(void* p, size_t size, size_t alignment) {
   const int error = errno;
-  heap.FreeSized(p, size, alignment);
+  heap::FreeSized(p, size, alignment);
   errno = error;
 }
 
@@ -62,7 +65,7 @@ extern "C" {
 // malloc, whatever tc_set_new_mode asked for.
 static void* malloc_skip_new_handler(size_t size) noexcept {
   if (void* p = TryAllocate(size)) return p;
-  return heap.Allocate(size);
+  return heap::Allocate(size);
 }
 
 GRANARY_EXPORT GRANARY_HOT void* malloc(size_t size) noexcept {
@@ -78,13 +81,13 @@ GRANARY_EXPORT GRANARY_HOT void free(void* p) noexcept {
 GRANARY_EXPORT void* calloc(size_t count, size_t size) noexcept {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return Refuse(ENOMEM);
-  return heap.AllocateZeroed(bytes);
+  return heap::AllocateZeroed(bytes);
 }
 
 GRANARY_EXPORT void* realloc(void* p, size_t size) noexcept {
   if (p == nullptr) return malloc(size);
   if (size == 0 && options.zero_realloc != 1) return FreeInRealloc(p);
-  return heap.Reallocate(p, size);
+  return heap::Reallocate(p, size);
 }
 
 GRANARY_EXPORT void* reallocarray(void* p, size_t count, size_t size) noexcept {
@@ -95,13 +98,13 @@ GRANARY_EXPORT void* reallocarray(void* p, size_t count, size_t size) noexcept {
 
 GRANARY_EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
   if (!IsPowerOfTwo(alignment)) return Refuse(EINVAL);
-  return heap.AllocateAligned(size, alignment);
+  return heap::AllocateAligned(size, alignment);
 }
 
 GRANARY_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int error = errno;
-  void* const p = heap.AllocateAligned(size, alignment);
+  void* const p = heap::AllocateAligned(size, alignment);
   errno = error;
   if (p == nullptr) return ENOMEM;
   *out = p;
@@ -111,26 +114,26 @@ GRANARY_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noe
 // An alignment that is no power of two is rounded up to one.
 GRANARY_EXPORT void* memalign(size_t alignment, size_t size) noexcept {
   if (alignment > SIZE_MAX / 2 + 1) return Refuse(EINVAL);
-  return heap.AllocateAligned(size, alignment == 0 ? 1 : std::bit_ceil(alignment));
+  return heap::AllocateAligned(size, alignment == 0 ? 1 : std::bit_ceil(alignment));
 }
 
-GRANARY_EXPORT void* valloc(size_t size) noexcept { return heap.AllocateAligned(size, Page()); }
+GRANARY_EXPORT void* valloc(size_t size) noexcept { return heap::AllocateAligned(size, Page()); }
 
 GRANARY_EXPORT void* pvalloc(size_t size) noexcept {
   const size_t page = Page();
   if (size > SIZE_MAX - page) return Refuse(ENOMEM);
-  return heap.AllocateAligned(size == 0 ? page : RoundUp(size, page), page);
+  return heap::AllocateAligned(size == 0 ? page : RoundUp(size, page), page);
 }
 
 GRANARY_EXPORT size_t malloc_usable_size(void* p) noexcept {
-  return p == nullptr ? 0 : heap.UsableSize(p, "malloc_usable_size");
+  return p == nullptr ? 0 : heap::UsableSize(p, "malloc_usable_size");
 }
 
 GRANARY_EXPORT size_t malloc_size(const void* p) noexcept {
-  return p == nullptr ? 0 : heap.UsableSize(p, "malloc_size");
+  return p == nullptr ? 0 : heap::UsableSize(p, "malloc_size");
 }
 
-GRANARY_EXPORT size_t malloc_good_size(size_t size) noexcept { return heap.GoodSize(size, 1); }
+GRANARY_EXPORT size_t malloc_good_size(size_t size) noexcept { return heap::GoodSize(size, 1); }
 
 GRANARY_EXPORT void cfree(void* p) noexcept { free(p); }
 

@@ -16,6 +16,10 @@ __asm__(".weak __cxa_end_catch");
 
 namespace granary {
 
+using heap::TryAllocate;
+using heap::TryFree;
+using heap::TryFreeSized;
+
 [[noreturn]] __attribute__((weak)) void ThrowBadAlloc() __asm__("_ZSt17__throw_bad_allocv");
 __attribute__((weak)) std::new_handler GetNewHandler() __asm__("_ZSt15get_new_handlerv");
 
@@ -24,7 +28,7 @@ namespace {
 std::new_handler Handler() { return GetNewHandler != nullptr ? GetNewHandler() : nullptr; }
 
 void* TryOnce(size_t size, size_t alignment) {
-  return alignment == 1 ? heap.Allocate(size) : heap.AllocateAligned(size, alignment);
+  return alignment == 1 ? heap::Allocate(size) : heap::AllocateAligned(size, alignment);
 }
 
 [[noreturn]] GRANARY_COLD void DieOfNew(size_t size) {
@@ -68,9 +72,9 @@ void* AllocateOrCallHandler(size_t size) noexcept { return NewOrNull(size, 1); }
 
 namespace {
 
-GRANARY_NOINLINE void DeleteSlow(void* p) { heap.Free(p); }
+GRANARY_NOINLINE void DeleteSlow(void* p) { heap::Free(p); }
 GRANARY_NOINLINE void DeleteSizedSlow(void* p, size_t size, size_t alignment) {
-  heap.FreeSized(p, size, alignment);
+  heap::FreeSized(p, size, alignment);
 }
 
 GRANARY_ALWAYS_INLINE void* New(size_t size) {

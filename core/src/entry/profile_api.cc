@@ -3,12 +3,15 @@
 #include "base/compiler.h"
 #include "granary/profile.h"
 #include "heap/heap.h"
+#include "layers/layers.h"
 #include "profiling/jeprof_writer.h"
+#include "profiling/profiler.h"
 #include "unwind/unwind.h"
 
-using granary::heap;
-using granary::Linux;
+using granary::layers;
 using granary::Locked;
+namespace heap = granary::heap;
+namespace profiler = granary::profiler;
 namespace profile = granary::profile;
 
 namespace {
@@ -26,15 +29,24 @@ void Store(void* to, size_t room, const void* from, size_t size) {
 extern "C" {
 
 GRANARY_EXPORT int granary_profile_start(size_t rate, uint64_t seed) {
-  heap.EnsureInit();
+  heap::EnsureInit();
   granary::unwind::Refresh();
   if (rate == 0) rate = static_cast<size_t>(granary::options.prof_sample);
-  return heap.StartProfile(rate, seed) == granary::Heap::Started::kRefused ? -1 : 0;
+  return profiler::Start(rate, seed) == profiler::Started::kRefused ? -1 : 0;
 }
 
-GRANARY_EXPORT void granary_profile_pause(void) { heap.PauseProfile(); }
-GRANARY_EXPORT int granary_profile_reset(void) { return heap.ResetProfile() ? 0 : -1; }
-GRANARY_EXPORT void granary_profile_stop(void) { heap.StopProfile(); }
+GRANARY_EXPORT void granary_profile_pause(void) {
+  heap::EnsureInit();
+  profiler::Pause();
+}
+GRANARY_EXPORT int granary_profile_reset(void) {
+  heap::EnsureInit();
+  return profiler::Reset() ? 0 : -1;
+}
+GRANARY_EXPORT void granary_profile_stop(void) {
+  heap::EnsureInit();
+  profiler::Stop();
+}
 
 GRANARY_EXPORT int granary_profile_dump(const char* path) {
   return granary::WriteJeprof(path, granary::JeprofForm::kGperftools) ? 0 : -1;
@@ -42,11 +54,11 @@ GRANARY_EXPORT int granary_profile_dump(const char* path) {
 
 GRANARY_EXPORT int granary_profile_stack_at(size_t index, struct granary_profile_stack* stack,
                                             size_t bytes) {
-  const Locked hold(heap.profile().mutex());
-  const profile::Head* const head = heap.profile().head();
+  const Locked hold(layers.profile().mutex());
+  const profile::Head* const head = layers.profile().head();
   if (head == nullptr || index >= head->stacks) return -1;
-  const profile::Stack& s = heap.profile().stacks()[index];
-  const granary_profile_stack row{heap.profile().frames() + s.first_frame,
+  const profile::Stack& s = layers.profile().stacks()[index];
+  const granary_profile_stack row{layers.profile().frames() + s.first_frame,
                                   s.depth,
                                   AmountOf(s.allocated),
                                   AmountOf(s.freed),
@@ -58,8 +70,8 @@ GRANARY_EXPORT int granary_profile_stack_at(size_t index, struct granary_profile
 
 GRANARY_EXPORT int granary_profile_summarize(struct granary_profile_summary* summary,
                                              size_t bytes) {
-  const Locked hold(heap.profile().mutex());
-  const profile::Head* const head = heap.profile().head();
+  const Locked hold(layers.profile().mutex());
+  const profile::Head* const head = layers.profile().head();
   if (head == nullptr) return -1;
   const profile::Lost& lost = head->lost;
   const granary_profile_summary row{head->rate,

@@ -14,7 +14,6 @@
 using granary::Arena;
 using granary::ArenaAt;
 using granary::CreateArena;
-using granary::heap;
 using granary::ResetArena;
 
 namespace {
@@ -38,7 +37,7 @@ void* Allocate(granary_heap* h, size_t size, size_t alignment, bool zero) {
 extern "C" {
 
 GRANARY_EXPORT granary_heap* granary_heap_create(const char* name, size_t cap) {
-  heap.EnsureInit();
+  granary::heap::EnsureInit();
   unsigned index;
   if (CreateArena(nullptr, &index) != 0) {
     errno = ENOMEM;

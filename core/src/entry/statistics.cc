@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "heap/heap.h"
+#include "layers/class_figures.h"
 #include "reflect/layout.h"
 #include "reflect/measure.h"
 
@@ -21,6 +22,7 @@ extern "C" {
 GRANARY_EXPORT int granary_stat(const char* name, uint64_t* value) {
   for (size_t i = 0; i < MetricCount(); ++i) {
     if (strcmp(TextOf(MetricAt(i).name), name) != 0) continue;
+    heap::EnsureInit();
     *value = ValueOf(Measure(), i);
     return 0;
   }
@@ -28,6 +30,7 @@ GRANARY_EXPORT int granary_stat(const char* name, uint64_t* value) {
 }
 
 GRANARY_EXPORT size_t granary_stats(uint64_t* values, size_t room) {
+  heap::EnsureInit();
   const Snapshot s = Measure();
   for (size_t i = 0; i < MetricCount() && i < room; ++i) values[i] = ValueOf(s, i);
   return MetricCount();
@@ -43,8 +46,8 @@ GRANARY_EXPORT int granary_stat_describe(size_t index,
 }
 
 GRANARY_EXPORT void granary_reset_peaks(void) {
-  heap.EnsureInit();
-  heap.peaks().Reset();
+  heap::EnsureInit();
+  upkeep.peaks().Reset();
 }
 
 GRANARY_EXPORT int granary_class_stats(size_t index, struct granary_class_figures* stats,

@@ -4,7 +4,7 @@
 #include "arch/rseq.h"
 #include "heap/heap.h"
 
-namespace granary {
+namespace granary::heap {
 
 // An object of at least `size` bytes from this CPU's cache; nullptr if the slow path has to decide.
 GRANARY_ALWAYS_INLINE void* TryAllocate(size_t size) {
@@ -34,4 +34,4 @@ GRANARY_ALWAYS_INLINE bool TryFreeSized(void* p, size_t size) {
          arch::Push(c, p);
 }
 
-}  // namespace granary
+}  // namespace granary::heap

@@ -1,16 +1,18 @@
-// The calls of threads that are out of the ordinary (thread_settings.h), and those that pass the
-// caches.
+// The calls of threads with settings of their own (front/thread_settings.h), and the calls that
+// pass the caches.
 
 #include <errno.h>
 
-#include "arena/arena.h"
+#include "arena/arenas.h"
 #include "front/thread_settings.h"
 #include "heap/fast.h"
-#include "heap/heap.h"
+#include "heap/slow_path.h"
+#include "profiling/profiler.h"
+#include "upkeep/upkeep.h"
 
-namespace granary {
+namespace granary::heap {
 
-void* Heap::AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
+void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
   const Ordinary ordinary;
   void* p;
   if (Arena* const arena = ArenaAt(thread_settings.arena)) {
@@ -31,14 +33,14 @@ void* Heap::AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
   return p;
 }
 
-void Heap::FreeSpecial(void* p) noexcept {
+void FreeSpecial(void* p) noexcept {
   const Ordinary ordinary;
   thread_settings.Freed(UsableSize(p, "free"));
   if (thread_settings.uncached) return FreeUncached(p);
   if (!TryFree(p)) Free(p);
 }
 
-void* Heap::ReallocateSpecial(void* p, size_t size) noexcept {
+void* ReallocateSpecial(void* p, size_t size) noexcept {
   const Ordinary ordinary;
   const size_t before = UsableSize(p, "realloc");
   void* const q = Reallocate(p, size);
@@ -48,47 +50,41 @@ void* Heap::ReallocateSpecial(void* p, size_t size) noexcept {
   return q;
 }
 
-void* Heap::AllocateUncached(size_t size, size_t alignment) noexcept {
+void* AllocateUncached(size_t size, size_t alignment) noexcept {
   EnsureInit();
   const SizeClass c = alignment <= kGranule ? AlignedClassOf(size, alignment) : kNoClass;
   if (c == kNoClass)
     return AllocateAligned(size, alignment < kTrackerBytes ? kTrackerBytes : alignment);
-  upkeep_.PollInMalloc();
+  upkeep.PollInMalloc();
   void* p = nullptr;
-  if (depot_.Take(c, &p, 1) == 0) return Refused(kClassSize[c]);
-  front_.CountUncached(c);
-  if (front_.sampling().Chosen(kClassSize[c])) [[unlikely]]
-    Sample(p, c, kClassSize[c], size);
-  peaks_.Note(pages_.used_bytes());
+  if (layers.depot().Take(c, &p, 1) == 0) return Refused(kClassSize[c]);
+  layers.front().CountUncached(c);
+  if (layers.front().sampling().Chosen(kClassSize[c])) [[unlikely]]
+    profiler::Sample(p, c, kClassSize[c], size);
+  upkeep.peaks().Note(layers.pages().used_bytes());
   if (HasThreadSettings()) thread_settings.Allocated(kClassSize[c]);
   return Filled(p, kClassSize[c]);
 }
 
-void Heap::FreeUncached(void* p) noexcept {
+void FreeUncached(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c == kNoClass) return Free(p);
   if (HasThreadSettings()) thread_settings.Freed(kClassSize[c]);
-  if (page_map.ClassAt(p) == kSampledClass && !Unsample(p)) return;
-  upkeep_.Poll();
-  central_.Return(c, &p, 1);
+  if (page_map.ClassAt(p) == kSampledClass && !profiler::Unsample(p)) return;
+  upkeep.Poll();
+  layers.central().Return(c, &p, 1);
 }
 
-// A block stays in its arena.
-void* Heap::MoveInArena(Arena& arena, void* p, size_t size) noexcept {
-  void* const q = arena.Reallocate(p, size);
-  return q != nullptr ? q : Refused(size);
-}
-
-size_t Heap::ResizeInPlace(void* p, size_t size) noexcept {
+size_t ResizeInPlace(void* p, size_t size) noexcept {
   EnsureInit();
   const size_t before = UsableSize(p, "xallocx");
   if (ObjectClassAt(page_map, p) != kNoClass || ClassOf(size) != kNoClass) return before;
   const size_t good = GoodSize(size, 1);
   if (good == 0 || good == before) return before;
   Arena* const arena = OwnerOf(p);
-  if (!(arena != nullptr ? arena->ResizeInPlace(p, good) : pages_.ResizeLarge(p, good))) {
+  if (!(arena != nullptr ? arena->ResizeInPlace(p, good) : layers.pages().ResizeLarge(p, good))) {
     return before;
   }
   const size_t after = UsableSize(p, "xallocx");
@@ -99,4 +95,4 @@ size_t Heap::ResizeInPlace(void* p, size_t size) noexcept {
   return after;
 }
 
-}  // namespace granary
+}  // namespace granary::heap

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
+#include "config/apply_text.h"
 #include "config/environment.h"
 #include "config/jemalloc_options.h"
 #include "config/report.h"
@@ -26,7 +27,7 @@ constexpr const char* kFile = "/etc/granary.conf";
 class Loader {
  public:
   void Granary(const char* text, Source from) {
-    if (text != nullptr) fine_ &= options.Apply(text, from);
+    if (text != nullptr) fine_ &= ApplyText(options, text, from);
   }
   void Jemalloc(const char* text, Source from) {
     if (text != nullptr)
@@ -44,7 +45,7 @@ class Loader {
   GRANARY_NOINLINE void Read(int file) {
     char text[4096];
     const long bytes = Linux::ReadAndClose(file, text, sizeof text);
-    if (bytes > 0) fine_ &= options.Apply({text, static_cast<size_t>(bytes)}, Source::kFile);
+    if (bytes > 0) fine_ &= ApplyText(options, {text, static_cast<size_t>(bytes)}, Source::kFile);
   }
 
   bool fine_ = true;

@@ -1,14 +1,14 @@
 #include "layers/peaks.h"
 
-#include "heap/heap.h"
-#include "reflect/measure.h"
+#include "layers/class_figures.h"
+#include "layers/layers.h"
 
 namespace granary {
 
-void Peaks::Look() noexcept {
-  const size_t used = heap.pages().used_bytes();
+void Peaks::Measure() noexcept {
+  const size_t used = layers.pages().used_bytes();
   const size_t part = used / kParts;
-  const size_t least = kStep + heap.front().Caches() * kStepOfCache;
+  const size_t least = kStep + layers.front().Caches() * kStepOfCache;
   beyond_.store(used + (part > least ? part : least) - kStep, std::memory_order_relaxed);
   const uint64_t now = LiveBytes();
   uint64_t most = live_.load(std::memory_order_relaxed);
@@ -17,9 +17,9 @@ void Peaks::Look() noexcept {
 }
 
 void Peaks::Reset() noexcept {
-  heap.pages().ResetPeaks();
+  layers.pages().ResetPeaks();
   live_.store(0, std::memory_order_relaxed);
-  Look();
+  Measure();
 }
 
 }  // namespace granary

@@ -1,6 +1,6 @@
-// The most that the program held at one time. Nobody counts live objects as they come and go, so
-// they are measured: when the page heap has handed out a step more than at the last look, at the
-// end of each window, and whenever the figures are read.
+// The most that the program held at one time. No counter follows live objects, so the heap is
+// measured: when the page heap has handed out a step more than at the last measurement, when a
+// decay window ends, and when the figures are read.
 #pragma once
 
 #include <atomic>
@@ -17,27 +17,26 @@ class Peaks {
   // After an allocation on a slow path, with no lock held: `used` is what the page heap handed out.
   void Note(size_t used) noexcept {
     if (used >= kStep + beyond_.load(std::memory_order_relaxed)) [[unlikely]]
-      Look();
+      Measure();
   }
-  // At the end of a window.
+  // When a decay window ends.
   void EndWindow(size_t used) noexcept {
-    if (used >= kStep) Look();
+    if (used >= kStep) Measure();
   }
-  // Measures now.
-  GRANARY_COLD void Look() noexcept;
-  // Peaks count from now on.
+  GRANARY_COLD void Measure() noexcept;
+  // Peaks are counted from now on.
   GRANARY_COLD void Reset() noexcept;
 
   uint64_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
 
  private:
   friend struct Layout;
-  static constexpr size_t kStep = kMiB;              // the least that a look is worth,
-  static constexpr size_t kStepOfCache = 32 * kKiB;  // and more where there is much to look at
-  static constexpr size_t kParts = 64;               // of what is used, that it may be late by
+  static constexpr size_t kStep = kMiB;              // the least growth between two measurements
+  static constexpr size_t kStepOfCache = 32 * kKiB;  // and more of it for each cache to read
+  static constexpr size_t kParts = 64;               // the peak may be late by this part of `used`
 
-  std::atomic<size_t> beyond_{0};  // of bytes used, how far beyond a step to look again
-  std::atomic<uint64_t> live_{0};  // the most seen
+  std::atomic<size_t> beyond_{0};  // the next measurement is due at so many bytes plus one step
+  std::atomic<uint64_t> live_{0};  // the most measured
 };
 
 }  // namespace granary

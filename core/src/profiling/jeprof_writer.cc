@@ -1,7 +1,7 @@
 #include "profiling/jeprof_writer.h"
 
 #include "base/writer.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
 
 namespace granary {
 namespace {
@@ -96,11 +96,11 @@ struct Copy {
   uintptr_t frames[profile::kMostDepth];
 
   bool Take(size_t index) {
-    const Locked hold(heap.profile().mutex());
-    const profile::Head* const head = heap.profile().head();
+    const Locked hold(layers.profile().mutex());
+    const profile::Head* const head = layers.profile().head();
     if (head == nullptr || index >= head->stacks) return false;
-    stack = heap.profile().stacks()[index];
-    __builtin_memcpy(frames, heap.profile().frames() + stack.first_frame,
+    stack = layers.profile().stacks()[index];
+    __builtin_memcpy(frames, layers.profile().frames() + stack.first_frame,
                      stack.depth * sizeof *frames);
     return true;
   }
@@ -117,8 +117,8 @@ void WriteFrames(Output& out, const Copy& copy) {
 }
 
 uint64_t RateOf() {
-  const Locked hold(heap.profile().mutex());
-  const profile::Head* const head = heap.profile().head();
+  const Locked hold(layers.profile().mutex());
+  const profile::Head* const head = layers.profile().head();
   return head == nullptr ? 0 : head->rate;
 }
 

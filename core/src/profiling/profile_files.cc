@@ -2,11 +2,9 @@
 
 #include "base/writer.h"
 #include "config/jemalloc_options.h"
-#include "front/thread_settings.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
 #include "profiling/jeprof_writer.h"
 #include "profiling/profile_hooks.h"
-#include "unwind/unwind.h"
 
 namespace granary::profile_files {
 namespace {
@@ -19,8 +17,8 @@ std::atomic<bool> prefix_is_set{false};
 std::atomic<uint64_t> written{0};        // files of all reasons
 std::atomic<uint64_t> next_interval{0};  // estimated bytes allocated at which the next is due
 std::atomic<size_t> peak{0};             // bytes mapped
-// -1: as the option says
-std::atomic<int> at_peaks{-1}, new_threads{-1};
+// -1: what the option says
+std::atomic<int> at_peaks{-1};
 
 // Numbers of files with a number of their own, by reason.
 constexpr char kCounted[] = "imu";
@@ -29,12 +27,12 @@ std::atomic<uint64_t> of_reason[sizeof kCounted - 1];
 int64_t OptionOf(JemallocId id) { return jemalloc::ValueOf(options, static_cast<size_t>(id)); }
 
 uint64_t AllocatedBytes() {
-  const Locked hold(heap.profile().mutex());
-  const profile::Head* const head = heap.profile().head();
+  const Locked hold(layers.profile().mutex());
+  const profile::Head* const head = layers.profile().head();
   return head == nullptr ? 0 : head->allocated.bytes;
 }
 
-void LookAtInterval() {
+void WriteAtInterval() {
   const uint64_t interval = Interval();
   if (interval == 0) return;
   const uint64_t now = AllocatedBytes();
@@ -48,27 +46,27 @@ void LookAtInterval() {
   Write('i');
 }
 
-void LookAtPeak() {
+void WriteAtPeak() {
   if (!AtPeaks()) return;
-  const size_t mapped = heap.pages().Stats().used;
+  const size_t mapped = layers.pages().Stats().used;
   size_t before = peak.load(std::memory_order_relaxed);
   // A file for each page would be one for each call: a sixteenth more is a new peak.
   if (mapped <= before + before / 16) return;
   if (peak.compare_exchange_strong(before, mapped)) Write('u');
 }
 
-// False if nothing is, as far as samples tell.
-bool SayWhatIsLeft() {
+// Returns false if the samples show no object that is still allocated.
+bool ReportLeaks() {
   profile::Amount left{};
   uint64_t stacks = 0;
   {
-    const Locked hold(heap.profile().mutex());
-    const profile::Head* const head = heap.profile().head();
+    const Locked hold(layers.profile().mutex());
+    const profile::Head* const head = layers.profile().head();
     if (head == nullptr) return false;
     left.objects = head->allocated.objects - head->freed.objects;
     left.bytes = head->allocated.bytes - head->freed.bytes;
     for (size_t i = 0; i < head->stacks; ++i) {
-      const profile::Stack& s = heap.profile().stacks()[i];
+      const profile::Stack& s = layers.profile().stacks()[i];
       if (s.allocated.samples > s.freed.samples) ++stacks;
     }
   }
@@ -109,30 +107,6 @@ bool AtPeaks() noexcept {
 }
 void SetAtPeaks(bool on) noexcept { at_peaks.store(on ? 1 : 0, std::memory_order_relaxed); }
 
-bool NewThreadsAreSampled() noexcept {
-  const int set = new_threads.load(std::memory_order_relaxed);
-  return set >= 0 ? set != 0 : OptionOf(JemallocId::prof_thread_active_init) != 0;
-}
-void SetNewThreadsAreSampled(bool on) noexcept {
-  new_threads.store(on ? 1 : 0, std::memory_order_relaxed);
-}
-
-bool ThreadIsSampled() noexcept {
-  return thread_settings.sampled == Sampled::kNotAsked ? NewThreadsAreSampled()
-                                                       : thread_settings.sampled == Sampled::kYes;
-}
-
-bool TakesSamples() noexcept {
-  if (thread_settings.in_hook) return false;
-  thread_settings.sampled = ThreadIsSampled() ? Sampled::kYes : Sampled::kNo;
-  return thread_settings.sampled == Sampled::kYes;
-}
-
-size_t MostDepth() noexcept {
-  const auto depth = static_cast<uint64_t>(OptionOf(JemallocId::prof_bt_max));
-  return depth < profile::kMostDepth ? depth : profile::kMostDepth;
-}
-
 bool WriteTo(const char* path) noexcept {
   if (!WriteJeprof(path, JeprofForm::kJemalloc)) return false;
   profile_hooks::Dumped(path);
@@ -156,23 +130,16 @@ bool Write(char reason) noexcept {
   return WriteTo(path);
 }
 
-void AtStart() noexcept {
-  if (!options.prof) return;
-  unwind::Refresh();
-  heap.StartProfile(static_cast<uint64_t>(options.prof_sample), 0);
-  if (!options.prof_active) heap.PauseProfile();
-}
-
 void AfterSample() noexcept {
-  LookAtInterval();
-  LookAtPeak();
+  WriteAtInterval();
+  WriteAtPeak();
 }
 
 bool AtExit() noexcept {
-  if (!options.prof || !heap.profile().Collects()) return false;
+  if (!options.prof || !layers.profile().Collects()) return false;
   const bool error = OptionOf(JemallocId::prof_leak_error) != 0;
   const bool leak = error || OptionOf(JemallocId::prof_leak) != 0;
-  const bool left = leak && SayWhatIsLeft();
+  const bool left = leak && ReportLeaks();
   if (leak || OptionOf(JemallocId::prof_final) != 0) Write('f');
   return error && left;
 }

@@ -1,5 +1,5 @@
-// Profiles that are written by themselves, as jemalloc's options ask for: at intervals of allocated
-// bytes, at new peaks of mapped memory, when the program ends.
+// Profiles that are written without a call, as jemalloc's options ask for: each time so many bytes
+// were allocated, at new peaks of mapped memory, and when the program ends.
 #pragma once
 
 #include <cstddef>
@@ -7,33 +7,24 @@
 
 namespace granary::profile_files {
 
-// Where they go: "PREFIX.PID.NUMBER.REASON.heap", the reason a letter and, but at the end, how
-// often there was that reason before. The text of the option prof_prefix, or what was set here;
-// none are written where it is empty.
+// The start of their paths: "PREFIX.PID.NUMBER.REASON.heap". The reason is a letter and, except at
+// the end, how many files had that reason before. The prefix is the text of the option prof_prefix,
+// or what was set here; no file is written while it is empty.
 const char* Prefix() noexcept;
 void SetPrefix(const char* prefix) noexcept;
 
-// Bytes between two; 0 for none.
+// Bytes allocated between two files; 0 for none.
 uint64_t Interval() noexcept;
 bool AtPeaks() noexcept;
 void SetAtPeaks(bool on) noexcept;
 
-// Whether allocations of the calling thread, and of threads not sampled yet, are sampled.
-bool ThreadIsSampled() noexcept;
-bool NewThreadsAreSampled() noexcept;
-void SetNewThreadsAreSampled(bool on) noexcept;
-// The same, when a sample is due: the thread keeps the answer.
-bool TakesSamples() noexcept;
-// Addresses of a stack to keep.
-size_t MostDepth() noexcept;
-
-// What the options ask for at the start, after a sample, and at the end. No lock may be held.
-void AtStart() noexcept;
+// What the options ask for after a sample, and at the end. No lock may be held.
 void AfterSample() noexcept;
-// True if the process is to end with an error, for what it leaves allocated.
+// True if the process is to end with an error because of what it leaves allocated.
 bool AtExit() noexcept;
 
-// One because the program asked for it ('m'). False if there is none, or it cannot be written.
+// Writes a file because the program asked for one ('m'). False if no profile is collected, or the
+// file cannot be written.
 bool Write(char reason) noexcept;
 bool WriteTo(const char* path) noexcept;
 

@@ -1,66 +1,64 @@
 #include "reflect/control.h"
 
-#include "arena/arena.h"
-#include "heap/heap.h"
-#include "reflect/measure.h"
+#include "arena/arenas.h"
+#include "config/apply_text.h"
+#include "layers/class_figures.h"
+#include "profiling/profiler.h"
+#include "upkeep/apply_options.h"
+#include "upkeep/trim.h"
+#include "upkeep/upkeep.h"
 
 namespace granary {
+namespace {
 
-void Control::Serve() noexcept {
-  if (busy_.exchange(true, std::memory_order_acquire)) return;
-  const uint32_t number = requested_.load(std::memory_order_acquire);
-  if (number != answered_.load(std::memory_order_relaxed)) {
-    char argument[kMaxArgument];
-    __builtin_memcpy(argument, argument_, sizeof argument);
-    argument[sizeof argument - 1] = 0;
-    value_ = 0;
-    result_ = Run(command_, argument);
-    answered_.store(number, std::memory_order_release);
-  }
-  busy_.store(false, std::memory_order_release);
+using Command = Requests::Command;
+using Result = Requests::Result;
+
+Result Flush(uint64_t* value) {
+  const uint64_t held = CachedBytes();
+  FlushCaches();
+  const uint64_t left = CachedBytes();
+  *value = held > left ? held - left : 0;
+  return Result::kDone;
 }
 
-Control::Result Control::Run(Command command, const char* argument) noexcept {
+Result StartProfile(const char* argument, uint64_t* value) {
+  int64_t rate = options.prof_sample;
+  const Piece text{argument, __builtin_strlen(argument)};
+  if (text.size > 0 && (!ParseNumber(text, &rate) || rate <= 0)) return Result::kRefused;
+  const profiler::Started started = profiler::Start(static_cast<uint64_t>(rate), 0);
+  *value = started == profiler::Started::kFresh;
+  return started == profiler::Started::kRefused ? Result::kRefused : Result::kDone;
+}
+
+Result Run(Command command, const char* argument, uint64_t* value) {
   switch (command) {
     case Command::kPurge:
-      value_ = heap.Trim() + PurgeArenas();
+      *value = Trim() + PurgeArenas();
       return Result::kDone;
     case Command::kSet: {
-      const bool fine = options.Apply(argument, Source::kRunning);
-      heap.ApplyOptions();
+      const bool fine = ApplyText(options, argument, Source::kRunning);
+      ApplyOptions();
       return fine ? Result::kDone : Result::kRefused;
     }
-    case Command::kFlush: {
-      const Snapshot before = Measure();
-      heap.FlushCaches();
-      const Snapshot after = Measure();
-      const uint64_t held = before.cached + before.depot, left = after.cached + after.depot;
-      value_ = held > left ? held - left : 0;
-      return Result::kDone;
-    }
+    case Command::kFlush:
+      return Flush(value);
     case Command::kReset:
-      heap.peaks().Reset();
+      upkeep.peaks().Reset();
       return Result::kDone;
-    case Command::kProfileStart: {
-      int64_t rate = options.prof_sample;
-      const Piece text{argument, __builtin_strlen(argument)};
-      if (text.size > 0 && (!ParseNumber(text, &rate) || rate <= 0)) return Result::kRefused;
-      const Heap::Started started = heap.StartProfile(static_cast<uint64_t>(rate), 0);
-      value_ = started == Heap::Started::kFresh;
-      return started == Heap::Started::kRefused ? Result::kRefused : Result::kDone;
-    }
+    case Command::kProfileStart:
+      return StartProfile(argument, value);
     case Command::kProfileStop:
-      heap.StopProfile();
+      profiler::Stop();
       return Result::kDone;
     case Command::kProfileReset:
-      return heap.ResetProfile() ? Result::kDone : Result::kRefused;
+      return profiler::Reset() ? Result::kDone : Result::kRefused;
   }
   return Result::kUnknown;
 }
 
-void Control::Forget() noexcept {
-  answered_.store(requested_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  busy_.store(false, std::memory_order_relaxed);
-}
+}  // namespace
+
+void Serve(Requests& requests) noexcept { requests.Answer(Run); }
 
 }  // namespace granary

@@ -2,8 +2,9 @@
 
 #include "arena/arena.h"
 #include "config/options.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
 #include "stats/snapshot.h"
+#include "upkeep/upkeep.h"
 
 // Every structure here is laid out as C would do it, but for its access specifiers.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
@@ -71,14 +72,14 @@ struct Layout {
        SizeOf<decltype(static_cast<type*>(nullptr)->array[0])>(),    \
    SizeOf<decltype(static_cast<type*>(nullptr)->array[0] member)>(), \
    scale},
-#define LOCK(name, member)                           \
-  CELL(name ".held", kHeap, Heap, member.word_, 0)   \
-  CELL(name ".turns", kHeap, Heap, member.turns_, 0) \
-  CELL(name ".contentions", kHeap, Heap, member.contentions_, 1)
-#define LOCKS(name, array, member)                           \
-  CELLS(name ".held", kHeap, Heap, array, member.word_, 0)   \
-  CELLS(name ".turns", kHeap, Heap, array, member.turns_, 0) \
-  CELLS(name ".contentions", kHeap, Heap, array, member.contentions_, 1)
+#define LOCK(name, base, type, member)              \
+  CELL(name ".held", base, type, member.word_, 0)   \
+  CELL(name ".turns", base, type, member.turns_, 0) \
+  CELL(name ".contentions", base, type, member.contentions_, 1)
+#define LOCKS(name, base, type, array, member)              \
+  CELLS(name ".held", base, type, array, member.word_, 0)   \
+  CELLS(name ".turns", base, type, array, member.turns_, 0) \
+  CELLS(name ".contentions", base, type, array, member.contentions_, 1)
 #include "reflect/cells.def"
 #undef CELL
 #undef CELLS

@@ -1,12 +1,14 @@
-// The descriptor of this build (stats/descriptor.h), for those in the process who print the
-// figures.
+// The descriptor of this build (stats/descriptor.h), for functions that print the figures from
+// inside the process.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "heap/heap.h"
+#include "config/options.h"
+#include "layers/layers.h"
 #include "stats/descriptor.h"
+#include "upkeep/upkeep.h"
 
 namespace granary {
 
@@ -20,11 +22,12 @@ struct DescriptorPlace {
 DescriptorPlace DescriptorBytes() noexcept;
 // Makes the descriptor part of core files from here on, at the price of one page.
 void RetainDescriptor() noexcept;
-// Calls visit(p, bytes) for the memory besides the caches that the figures come from.
+// Calls visit(p, bytes) for all memory that the figures come from, except the caches.
 template <class Visit>
 void ForEachPublished(Visit&& visit) noexcept {
   visit(DescriptorBytes().p, DescriptorBytes().bytes);
-  visit(&heap, sizeof heap);
+  visit(&layers, sizeof layers);
+  visit(&upkeep, sizeof upkeep);
   visit(&options, sizeof options);
   visit(&threads, sizeof threads);
   visit(&system_calls, sizeof system_calls);

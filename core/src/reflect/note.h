@@ -21,11 +21,12 @@ __asm__(
     "8:\n"
     ".quad 1\n"
     ".quad granary_descriptor - .\n"
-    ".quad _ZN7granary4heapE - .\n"
+    ".quad _ZN7granary6layersE - .\n"
     ".quad _ZN7granary8page_mapE - .\n"
     ".quad _ZN7granary6anchorE - .\n"
     ".quad _ZN7granary7optionsE - .\n"
     ".quad _ZN7granary7threadsE - .\n"
     ".quad _ZN7granary12system_callsE - .\n"
+    ".quad _ZN7granary6upkeepE - .\n"
     "9:\n"
     ".popsection\n");

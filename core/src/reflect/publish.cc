@@ -3,7 +3,8 @@
 #include <elf.h>
 
 #include "base/writer.h"
-#include "heap/heap.h"
+#include "config/options.h"
+#include "layers/layers.h"
 #include "reflect/layout.h"
 
 // The head of the file that holds this code: of the shared library, or of the program.
@@ -72,16 +73,18 @@ class CoreFile {
 
 }  // namespace
 
+constinit Publisher publisher;
+
 void Publisher::Publish(uint64_t now) noexcept {
   if (!options.stats_file || __ehdr_start == nullptr) return;
   if (busy_.exchange(true, std::memory_order_acquire)) return;
   next_.store(now + kEveryMillis, std::memory_order_relaxed);
-  if (head_ == nullptr) head_ = heap.metadata().Allocate(kHeadBytes);
+  if (head_ == nullptr) head_ = layers.metadata().Allocate(kHeadBytes);
   if (head_ != nullptr) {
     CoreFile file(head_);
     file.Add(__ehdr_start, kFilePage);
     ForEachPublished([&](const void* p, size_t bytes) { file.Add(p, bytes); });
-    heap.front().ForEachCache([&](Cache<Linux>& cache) {
+    layers.front().ForEachCache([&](Cache<Linux>& cache) {
       file.Add(&cache, offsetof(Cache<Linux>, words) + kHeaders * sizeof(CacheWords));
     });
     published_ = file.Write() || published_;

@@ -30,4 +30,6 @@ class Publisher {
   bool published_ = false;
 };
 
+extern Publisher publisher __attribute__((visibility("hidden")));
+
 }  // namespace granary

@@ -15,7 +15,7 @@ namespace granary {
 inline constexpr uint32_t kDescriptorVersion = 2;
 
 // What an offset counts from; reflect/note.h lists the distances to them in this order.
-enum class Base : uint32_t { kHeap, kPageMap, kAnchor, kOptions, kThreads, kSystem };
+enum class Base : uint32_t { kLayers, kPageMap, kAnchor, kOptions, kThreads, kSystem, kUpkeep };
 
 // Names and other texts are offsets from the start of the descriptor to bytes that end with a zero.
 using TextAt = uint32_t;

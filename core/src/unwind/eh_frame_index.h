@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "unwind/cfi.h"
 #include "unwind/frame_entry.h"
+#include "unwind/tables.h"
 
 namespace granary::unwind {
 

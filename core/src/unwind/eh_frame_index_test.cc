@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/fake_die.h"
+#include "unwind/cfi.h"
 #include "unwind/fake_tables.h"
 
 namespace granary::unwind {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "unwind/cfi.h"
 #include "unwind/cursor.h"
+#include "unwind/tables.h"
 
 namespace granary::unwind {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "unwind/cfi.h"
+#include "unwind/tables.h"
 
 namespace granary::unwind {
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/fake_die.h"
+#include "unwind/cfi.h"
 
 namespace granary::unwind {
 namespace {

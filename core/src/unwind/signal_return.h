@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "unwind/cfi.h"
+#include "unwind/rule.h"
+#include "unwind/tables.h"
 
 namespace granary::unwind {
 

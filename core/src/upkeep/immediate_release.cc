@@ -1,5 +1,5 @@
 // What goes back at once instead of at the end of its decay: for a limit, and to pay for growth.
-#include "heap/heap.h"
+#include "layers/layers.h"
 #include "upkeep/upkeep.h"
 
 namespace granary {
@@ -11,23 +11,15 @@ constexpr size_t kPaySlabs = 16;      // looked at for each step of a payment
 
 }  // namespace
 
-// Bytes in use, and bytes free that still hold pages.
-size_t Upkeep::Held() noexcept { return heap.pages().used_bytes() + heap.pages().dirty_bytes(); }
-
-// What a limit is held against: the same without the pages of slabs that hold nothing.
-size_t Upkeep::Resident() noexcept {
-  const size_t held = Held();
-  const size_t clean = heap.central().CleanBytes();
-  return held > clean ? held - clean : 0;
-}
+void Upkeep::CallThresholds() noexcept { thresholds_.Check(layers.HeldBytes()); }
 
 void Upkeep::LookAtLimits() noexcept {
   look_at_.store(Linux::NowMillis() + kLookMillis, std::memory_order_relaxed);
-  limits_.Look(Resident());
+  limits_.Look(layers.ResidentBytes());
   const size_t ceiling = limits_.ceiling();
-  heap.pages().SetHugeBelow(ceiling == Limits::kNone ? ceiling : ceiling / 4);
-  heap.pages().SetMost(options.hard_limit > 0 ? static_cast<size_t>(options.hard_limit)
-                                              : ~size_t{0});
+  layers.pages().SetHugeBelow(ceiling == Limits::kNone ? ceiling : ceiling / 4);
+  layers.pages().SetMost(options.hard_limit > 0 ? static_cast<size_t>(options.hard_limit)
+                                                : ~size_t{0});
 }
 
 // The helper looks with each of its windows; where these are long or there is none, the slow paths.
@@ -41,9 +33,9 @@ void Upkeep::MakeRoom(size_t bytes) noexcept {
   if (limit_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerLook == 0)
     LookIfDue(Linux::NowMillis());
   const size_t ceiling = limits_.ceiling();
-  if (Held() + bytes <= ceiling || Resident() + bytes <= ceiling) return;
+  if (layers.HeldBytes() + bytes <= ceiling || layers.ResidentBytes() + bytes <= ceiling) return;
   // Far above it, waiting for whoever releases now is better than what comes next.
-  if (Resident() + bytes > ceiling + kUrgent) {
+  if (layers.ResidentBytes() + bytes > ceiling + kUrgent) {
     running_.Lock();
   } else if (!running_.TryLock()) {
     return;
@@ -54,10 +46,10 @@ void Upkeep::MakeRoom(size_t bytes) noexcept {
 
 void Upkeep::ReleaseAbove(size_t bytes) noexcept {
   const size_t ceiling = limits_.ceiling();
-  const size_t wanted = Resident() + bytes;
+  const size_t wanted = layers.ResidentBytes() + bytes;
   if (wanted <= ceiling) return;
   const size_t excess = wanted - ceiling;
-  size_t given = heap.pages().Release(excess);
+  size_t given = layers.pages().Release(excess);
   if (given < excess) given += ReleaseFromSlabs(excess - given, ~size_t{0});
   squeezed_.fetch_add(given, std::memory_order_relaxed);
   // What is in use cannot be given back: a heap that needs more than it should have gets it, and
@@ -67,7 +59,7 @@ void Upkeep::ReleaseAbove(size_t bytes) noexcept {
 
 // What is held, without the pages that payments took out of slabs.
 size_t Upkeep::Level() noexcept {
-  const size_t held = Held();
+  const size_t held = layers.HeldBytes();
   const size_t credit = credit_.load(std::memory_order_relaxed);
   return held > credit ? held - credit : 0;
 }
@@ -84,9 +76,9 @@ size_t Upkeep::UnpaidGrowth() noexcept {
 size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t looks) noexcept {
   size_t done = 0;
   for (; done < bytes && looks > 0; --looks) {
-    const SizeClass c = heap.central().Idlest();
-    if (heap.central().FreeBytes(c) < kPayStep) break;
-    done += heap.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
+    const SizeClass c = layers.central().Idlest();
+    if (layers.central().FreeBytes(c) < kPayStep) break;
+    done += layers.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
   }
   return done;
 }
@@ -101,8 +93,8 @@ void Upkeep::PayForGrowth(size_t most) noexcept {
   credit_.fetch_add(slabs, std::memory_order_relaxed);
   size_t done = slabs;
   if (done < due) {
-    const size_t idle = heap.pages().IdleBytes();
-    done += heap.pages().Release(due - done < idle ? due - done : idle);
+    const size_t idle = layers.pages().IdleBytes();
+    done += layers.pages().Release(due - done < idle ? due - done : idle);
   }
   // What is not there cannot be given: the rest is forgiven.
   if (done < due) paid_.store(Level(), std::memory_order_relaxed);

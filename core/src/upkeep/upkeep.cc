@@ -1,8 +1,7 @@
 #include "upkeep/upkeep.h"
 
-#include "arena/arena.h"
-#include "heap/heap.h"
-#include "reflect/layout.h"
+#include "arena/arenas.h"
+#include "layers/layers.h"
 #include "unwind/unwind.h"
 
 namespace granary {
@@ -21,18 +20,21 @@ constexpr uint32_t kSettlingWindows = 6;  // after a heap has shrunk to half
 
 }  // namespace
 
+// Beside `layers` (layers/layers.cc).
+__attribute__((section(".bss.upkeep"))) constinit Upkeep upkeep;
+
 uint64_t Upkeep::WindowMillis() noexcept {
   const int64_t decay = options.DecayMillis();
   return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
 }
 
 size_t Upkeep::DirtyBound() noexcept {
-  const size_t quarter = heap.pages().used_bytes() / 4;
+  const size_t quarter = layers.pages().used_bytes() / 4;
   return quarter > kLeastDirty ? quarter : kLeastDirty;
 }
 
 void Upkeep::PollWithoutHelper() noexcept {
-  PageHeap<Linux>& pages = heap.pages();
+  PageHeap<Linux>& pages = layers.pages();
   if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
     pages.Release(kStepBytes);
     running_.Unlock();
@@ -47,16 +49,16 @@ void Upkeep::PollWithoutHelper() noexcept {
   const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
   if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
-  if (options.stats_file) publisher_.Poll(Linux::NowMillis());
+  if (options.stats_file) clients_.tick(Linux::NowMillis());
   const uint64_t now = Linux::NowMillis();
   if (started_ == 0) started_ = now;
-  if (Held() >= kLimitedFrom) LookIfDue(now);
+  if (layers.HeldBytes() >= kLimitedFrom) LookIfDue(now);
   if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   if (now >= next_.load(std::memory_order_relaxed)) {
     next_.store(now + WindowMillis(), std::memory_order_relaxed);
     BeginWindow();
-    heap.front().ReclaimIdle();
-    heap.depot().EndWindow();
+    layers.front().ReclaimIdle();
+    layers.depot().EndWindow();
     pages.EndWindow();
     if (!options.retain) pages.UnmapFree();
     step_.store(0, std::memory_order_relaxed);
@@ -67,10 +69,10 @@ void Upkeep::PollWithoutHelper() noexcept {
 }
 
 void Upkeep::BeginWindow() noexcept {
-  heap.peaks().EndWindow(heap.pages().used_bytes());
+  peaks_.EndWindow(layers.pages().used_bytes());
   paid_.store(Level(), std::memory_order_relaxed);
   // The first one begins with the process, and many do not live to see the second.
-  if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) RetainDescriptor();
+  if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_window();
 }
 
 Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
@@ -82,19 +84,19 @@ bool Upkeep::Step() noexcept {
   const uint32_t step = step_.load(std::memory_order_relaxed);
   const bool pressed = limits_.pressed();
   if (step == 0) {
-    PageHeap<Linux>& pages = heap.pages();
+    PageHeap<Linux>& pages = layers.pages();
     return (pressed ? pages.Release(kStepBytes) : pages.PayDebt(kStepBytes)) > 0;
   }
   constexpr size_t kSlabs = 16;
   const auto c = static_cast<SizeClass>(step);
   // Only what waits now: slabs inspected once wait again for the next window.
-  const size_t waiting = heap.central().SlabsToInspect(c);
-  heap.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, PatienceNow());
+  const size_t waiting = layers.central().SlabsToInspect(c);
+  layers.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, PatienceNow());
   return false;
 }
 
 void Upkeep::ReleaseSlabs(Central<Linux>::Patience patience) noexcept {
-  Central<Linux>& central = heap.central();
+  Central<Linux>& central = layers.central();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     // Only those that wait now: a slab that was inspected once waits again for the next window.
     for (size_t waiting = central.SlabsToInspect(c); waiting > 0;) {
@@ -109,7 +111,7 @@ void Upkeep::ReleaseSlabs(Central<Linux>::Patience patience) noexcept {
 void Upkeep::ReleaseSpans(size_t bytes) noexcept {
   for (size_t done = 0; done < bytes;) {
     const size_t left = bytes - done;
-    const size_t step = heap.pages().Release(left < kTurnBytes ? left : kTurnBytes);
+    const size_t step = layers.pages().Release(left < kTurnBytes ? left : kTurnBytes);
     if (step == 0) return;
     done += step;
     running_.Yield();
@@ -117,26 +119,26 @@ void Upkeep::ReleaseSpans(size_t bytes) noexcept {
 }
 
 void Upkeep::PayDebt() noexcept {
-  while (heap.pages().PayDebt(kTurnBytes) > 0) running_.Yield();
+  while (layers.pages().PayDebt(kTurnBytes) > 0) running_.Yield();
 }
 
 void Upkeep::RunWindow() noexcept {
   Locked hold(running_);
   BeginWindow();
   LookAtLimits();
-  if (heap.profile().Collects()) unwind::Refresh();
-  heap.front().ReclaimIdle();
+  if (layers.profile().Collects()) unwind::Refresh();
+  layers.front().ReclaimIdle();
   running_.Yield();
-  heap.depot().EndWindow();
+  layers.depot().EndWindow();
   running_.Yield();
   ReleaseSlabs(PatienceNow());
-  heap.pages().EndWindow();
+  layers.pages().EndWindow();
   if (limits_.pressed()) {
-    heap.pages().CountFilled();
+    layers.pages().CountFilled();
     ReleaseSpans(~size_t{0});
   }
   PayDebt();
-  if (!options.retain) heap.pages().UnmapFree();
+  if (!options.retain) layers.pages().UnmapFree();
   ReleaseStructures();
   EndArenaWindows();
 }
@@ -144,25 +146,25 @@ void Upkeep::RunWindow() noexcept {
 // What describes free memory: in a heap that has shrunk to half, the map of it; of other structures
 // what was freed, all of it then, else where it is much.
 void Upkeep::ReleaseStructures() noexcept {
-  const size_t used = heap.pages().used_bytes();
+  const size_t used = layers.pages().used_bytes();
   if (used > map_for_) map_for_ = used;
   const bool shrunk = map_for_ >= kLeastMap && used < map_for_ / 2;
   if (shrunk) {
-    heap.pages().ReleaseMap();
+    layers.pages().ReleaseMap();
     map_for_ = used;
     settling_ = kSettlingWindows;
   }
   // The last to go lie between the others: while a heap settles, each may make a page free.
-  heap.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
+  layers.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
   if (settling_ > 0) --settling_;
 }
 
 void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {
   if (HelperRuns() || options.dirty_decay_ms < 0) return;
-  const size_t dirty = heap.pages().dirty_bytes();
+  const size_t dirty = layers.pages().dirty_bytes();
   if (dirty <= bound || !running_.TryLock()) return;
   const size_t excess = dirty - bound;
-  heap.pages().Release(excess < most ? excess : most);
+  layers.pages().Release(excess < most ? excess : most);
   running_.Unlock();
 }
 
@@ -180,9 +182,8 @@ void Upkeep::AfterFork(bool child) noexcept {
   wanted_.store(false);
   not_before_ = Linux::NowMillis() + kChildMillis;
   asleep_.store(0);
-  control_.Forget();
+  requests_.Forget();
   thresholds_.ResetLock();
-  publisher_.Forget();
 }
 
 }  // namespace granary

@@ -7,22 +7,34 @@
 #include <cstdint>
 
 #include "central/central.h"
+#include "layers/peaks.h"
 #include "limits/limits.h"
 #include "os/linux.h"
 #include "os/yielding_mutex.h"
-#include "reflect/control.h"
-#include "reflect/publish.h"
 #include "sizes/size_classes.h"
+#include "upkeep/requests.h"
 #include "upkeep/thresholds.h"
 
 namespace granary {
 
 class Upkeep {
  public:
+  // What others do when upkeep runs. Called with no lock held.
+  struct Clients {
+    void (*serve)(Requests&) noexcept;    // a request is pending
+    void (*tick)(uint64_t now) noexcept;  // with option stats_file, at least once a second
+    void (*second_window)() noexcept;     // the process has lived for a whole decay window
+  };
+  static constexpr uint64_t kTickMillis = 1000;
+
+  constexpr Upkeep() = default;
+  // Before the first poll.
+  void Bind(const Clients& clients) noexcept { clients_ = clients; }
+
   // On every slow path, with no lock held.
   void Poll() noexcept {
-    if (control_.Pending()) [[unlikely]]
-      ServeControl();
+    if (requests_.Pending()) [[unlikely]]
+      ServeRequests();
     if (limits_.ceiling() != Limits::kNone) MakeRoom(0);
     if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) {
       PollWithoutHelper();
@@ -72,7 +84,7 @@ class Upkeep {
   // add to the peak.
   void AfterFreshLarge(size_t bytes) noexcept;
 
-  Publisher& publisher() { return publisher_; }
+  Peaks& peaks() { return peaks_; }
   Thresholds& thresholds() { return thresholds_; }
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
   // When it first looked at the clock, in milliseconds; 0 before that.
@@ -98,7 +110,7 @@ class Upkeep {
   static uint64_t WindowMillis() noexcept;
   static uint64_t TickBefore(uint64_t end) noexcept;
   void PollWithoutHelper() noexcept;
-  GRANARY_COLD void ServeControl() noexcept;
+  GRANARY_COLD void ServeRequests() noexcept;
   void PollAsleep() noexcept;
   void StartHelper() noexcept;
   static void* HelperMain(void* self) noexcept;
@@ -110,11 +122,10 @@ class Upkeep {
   bool Step() noexcept;
   bool HelperPays() noexcept;
   void CheckThresholds() noexcept {
-    if (thresholds_.any()) thresholds_.Check(Held());
+    if (thresholds_.any()) CallThresholds();
   }
+  GRANARY_COLD void CallThresholds() noexcept;
   void ReleaseAbove(size_t bytes) noexcept;
-  static size_t Held() noexcept;
-  static size_t Resident() noexcept;
   void LookAtLimits() noexcept;
   void LookIfDue(uint64_t now) noexcept;
   size_t ReleaseFromSlabs(size_t bytes, size_t looks) noexcept;
@@ -125,8 +136,9 @@ class Upkeep {
   size_t DirtyBound() noexcept;
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 
-  Control control_;
-  Publisher publisher_;
+  Requests requests_;
+  Clients clients_{};
+  Peaks peaks_;
   YieldingMutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
@@ -153,5 +165,7 @@ class Upkeep {
   Thresholds thresholds_;
   Limits limits_;  // last: it is large, and most processes touch its start only
 };
+
+extern Upkeep upkeep __attribute__((visibility("hidden")));
 
 }  // namespace granary

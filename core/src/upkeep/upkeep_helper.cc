@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "heap/heap.h"
+#include "layers/layers.h"
 #include "unwind/unwind.h"
 #include "upkeep/upkeep.h"
 
@@ -42,7 +42,7 @@ bool ProgramHasThreads() {
   return &__libc_single_threaded != nullptr && __libc_single_threaded == 0;
 }
 
-uint64_t DormantMillis() { return options.stats_file ? Publisher::kEveryMillis : kDormantMillis; }
+uint64_t DormantMillis() { return options.stats_file ? Upkeep::kTickMillis : kDormantMillis; }
 
 // Where the C library tells of modules under a lock only (unwind.h), this thread asks, which the
 // program never makes wait for itself. musl lets go of the lock in the child of a fork; glibc may
@@ -53,7 +53,7 @@ void LookAtModules(bool* asked) {
 #else
   constexpr bool kAgain = true;
 #endif
-  const bool samples = heap.profile().Collects();
+  const bool samples = layers.profile().Collects();
   if (samples && (kAgain || !*asked)) unwind::Refresh();
   *asked = samples;
 }
@@ -69,7 +69,7 @@ uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
 bool Upkeep::HelperPays() noexcept {
   if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
     return false;
-  const size_t size = heap.pages().used_bytes() + heap.pages().dirty_bytes();
+  const size_t size = layers.pages().used_bytes() + layers.pages().dirty_bytes();
   // Threads that never allocate count too, but not those that a forked child has left behind.
   const bool several = threads.seen() >= 2 || (not_before_ == 0 && ProgramHasThreads());
   const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
@@ -112,17 +112,17 @@ void Upkeep::HelperLoop() noexcept {
   uint64_t end = Linux::NowMillis() + WindowMillis();
   uint64_t tick = TickBefore(end);
   for (;;) {
-    if (control_.Pending()) control_.Serve();
+    if (requests_.Pending()) clients_.serve(requests_);
     LookAtModules(&modules_asked);
     const uint64_t now = Linux::NowMillis();
-    publisher_.Poll(now);
+    clients_.tick(now);
     LookIfDue(now);
     CheckThresholds();
     if (now >= tick) {
-      const size_t before = heap.pages().Stats().released + heap.pages().used_bytes();
+      const size_t before = layers.pages().Stats().released + layers.pages().used_bytes();
       const bool window = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
       if (window) RunWindow();
-      const size_t after = heap.pages().Stats().released + heap.pages().used_bytes();
+      const size_t after = layers.pages().Stats().released + layers.pages().used_bytes();
       quiet = after == before ? quiet + 1 : 0;
       if (window) end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
       tick = TickBefore(end);
@@ -132,7 +132,7 @@ void Upkeep::HelperLoop() noexcept {
       Locked hold(running_);
       PayForGrowth(~size_t{0});
     }
-    if (heap.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
+    if (layers.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
       WatchGrowth(now + WindowMillis());
       continue;
     }
@@ -140,7 +140,7 @@ void Upkeep::HelperLoop() noexcept {
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
     const bool rung =
-        Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, control_.asked(),
+        Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, requests_.asked(),
                              dormant ? DormantMillis() : tick - now);
     asleep_.store(0);
     if (dormant && !rung) {  // the decay time may be another by now
@@ -151,14 +151,14 @@ void Upkeep::HelperLoop() noexcept {
   }
 }
 
-void Upkeep::ServeControl() noexcept {
-  if (!HelperRuns()) return control_.Serve();
+void Upkeep::ServeRequests() noexcept {
+  if (!HelperRuns()) return clients_.serve(requests_);
   if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
 }
 
 // Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
 void Upkeep::WatchGrowth(uint64_t until) noexcept {
-  PageHeap<Linux>& pages = heap.pages();
+  PageHeap<Linux>& pages = layers.pages();
   uint64_t pause = kLeastPauseMicros;
   uint64_t last = Linux::NowMillis();
   for (uint64_t now = last; now < last + kGrowthMillis && now < until; now = Linux::NowMillis()) {
@@ -180,7 +180,7 @@ void Upkeep::WatchGrowth(uint64_t until) noexcept {
 void Upkeep::PollAsleep() noexcept {
   if (options.dirty_decay_ms < 0) return;
   if (!dormant_.load(std::memory_order_relaxed) && UnpaidGrowth() < kPayHelpedFrom &&
-      heap.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
+      layers.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
     return;
   }
   if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);

@@ -32,12 +32,13 @@ const (
 
 // The bases, in the order of the note.
 const (
-	baseHeap = iota
+	baseLayers = iota
 	basePageMap
 	baseAnchor
 	baseOptions
 	baseThreads
 	baseSystem
+	baseUpkeep
 	knownBases
 )
 

@@ -124,7 +124,8 @@ func (w *walker) walk() error {
 func (w *walker) statics() {
 	bases := w.t.mark.bases
 	w.h.Static = []Range{
-		{bases[baseHeap], bases[baseHeap] + w.l.constant("heap.bytes")},
+		{bases[baseLayers], bases[baseLayers] + w.l.constant("heap.bytes")},
+		{bases[baseUpkeep], bases[baseUpkeep] + w.l.constant("upkeep.bytes")},
 		{bases[basePageMap], bases[basePageMap] + w.l.constant("page_map.bytes")},
 	}
 }

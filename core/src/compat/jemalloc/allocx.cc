@@ -1,6 +1,6 @@
 #include "compat/jemalloc/allocx.h"
 
-#include "arena/arena.h"
+#include "arena/arenas.h"
 #include "front/thread_settings.h"
 #include "heap/fast.h"
 
@@ -23,10 +23,10 @@ void* TakeFromArena(size_t size, Flags flags) {
 
 void* Take(size_t size, Flags flags) {
   if (flags.ArenaField() > 1) return TakeFromArena(size, flags);
-  if (flags.NoCache()) return heap.AllocateUncached(size, flags.Alignment());
-  if (!Aligned(flags.Alignment(), size)) return heap.AllocateAligned(size, flags.Alignment());
-  if (void* p = TryAllocate(size)) return p;
-  return heap.Allocate(size);
+  if (flags.NoCache()) return heap::AllocateUncached(size, flags.Alignment());
+  if (!Aligned(flags.Alignment(), size)) return heap::AllocateAligned(size, flags.Alignment());
+  if (void* p = heap::TryAllocate(size)) return p;
+  return heap::Allocate(size);
 }
 
 }  // namespace
@@ -35,18 +35,18 @@ void* Allocate(size_t size, Flags flags) noexcept {
   if (!flags.Zero()) return Take(size, flags);
   if (!flags.NoCache() && flags.ArenaField() <= 1 && Aligned(flags.Alignment(), size)) {
     const size_t good = GoodSize(size, flags);  // all of the block reads as zero
-    return heap.AllocateZeroed(good != 0 ? good : size);
+    return heap::AllocateZeroed(good != 0 ? good : size);
   }
   void* const p = Take(size, flags);
-  if (p != nullptr) __builtin_memset(p, 0, heap.UsableSize(p, "mallocx"));
+  if (p != nullptr) __builtin_memset(p, 0, heap::UsableSize(p, "mallocx"));
   return p;
 }
 
 void* Reallocate(void* p, size_t size, Flags flags) noexcept {
-  const size_t before = heap.UsableSize(p, "rallocx");
+  const size_t before = heap::UsableSize(p, "rallocx");
   void* q;
   if (!flags.NoCache() && flags.ArenaField() <= 1 && Aligned(flags.Alignment(), size)) {
-    q = heap.Reallocate(p, size);
+    q = heap::Reallocate(p, size);
   } else if (GoodSize(size, flags) == before && AddressOf(p) % flags.Alignment() == 0) {
     q = p;
   } else {
@@ -56,16 +56,16 @@ void* Reallocate(void* p, size_t size, Flags flags) noexcept {
     Free(p, flags);
   }
   if (q == nullptr || !flags.Zero()) return q;
-  const size_t after = heap.UsableSize(q, "rallocx");
+  const size_t after = heap::UsableSize(q, "rallocx");
   if (after > before) __builtin_memset(static_cast<char*>(q) + before, 0, after - before);
   return q;
 }
 
 size_t ResizeInPlace(void* p, size_t size, size_t extra, Flags flags) noexcept {
-  const size_t before = heap.UsableSize(p, "xallocx");
+  const size_t before = heap::UsableSize(p, "xallocx");
   size_t after = before;
-  if (size + extra >= size) after = heap.ResizeInPlace(p, size + extra);
-  if (after < size) after = heap.ResizeInPlace(p, size);
+  if (size + extra >= size) after = heap::ResizeInPlace(p, size + extra);
+  if (after < size) after = heap::ResizeInPlace(p, size);
   if (flags.Zero() && after > before) {
     __builtin_memset(static_cast<char*>(p) + before, 0, after - before);
   }
@@ -73,17 +73,17 @@ size_t ResizeInPlace(void* p, size_t size, size_t extra, Flags flags) noexcept {
 }
 
 void Free(void* p, Flags flags) noexcept {
-  if (flags.NoCache()) return heap.FreeUncached(p);
-  if (!TryFree(p)) heap.Free(p);
+  if (flags.NoCache()) return heap::FreeUncached(p);
+  if (!heap::TryFree(p)) heap::Free(p);
 }
 
 void FreeSized(void* p, size_t size, Flags flags) noexcept {
-  if (flags.NoCache()) return heap.FreeUncached(p);
-  if (!TryFreeSized(p, size)) heap.FreeSized(p, size, flags.Alignment());
+  if (flags.NoCache()) return heap::FreeUncached(p);
+  if (!heap::TryFreeSized(p, size)) heap::FreeSized(p, size, flags.Alignment());
 }
 
 size_t GoodSize(size_t size, Flags flags) noexcept {
-  return heap.GoodSize(size, flags.Alignment());
+  return heap::GoodSize(size, flags.Alignment());
 }
 
 }  // namespace granary::jemalloc

@@ -10,9 +10,9 @@
 #include "compat/jemalloc/print.h"
 #include "heap/fast.h"
 
-using granary::TryAllocate;
-using granary::TryFree;
-using granary::TryFreeSized;
+using granary::heap::TryAllocate;
+using granary::heap::TryFree;
+using granary::heap::TryFreeSized;
 using granary::jemalloc::Flags;
 namespace jemalloc = granary::jemalloc;
 
@@ -39,7 +39,7 @@ GRANARY_EXPORT size_t xallocx(void* p, size_t size, size_t extra, int flags) noe
 }
 
 GRANARY_EXPORT size_t sallocx(const void* p, int) noexcept {
-  return granary::heap.UsableSize(p, "sallocx");
+  return granary::heap::UsableSize(p, "sallocx");
 }
 
 GRANARY_EXPORT void dallocx(void* p, int flags) noexcept {

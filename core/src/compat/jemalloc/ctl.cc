@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "arena/arenas.h"
+#include "compat/jemalloc/arena_index.h"
 #include "compat/jemalloc/caches.h"
 #include "compat/jemalloc/ctl_prof.h"
 #include "compat/jemalloc/ctl_raw.h"
@@ -14,6 +15,7 @@
 #include "granary/granary.h"
 #include "heap/heap.h"
 #include "reflect/measure.h"
+#include "upkeep/upkeep.h"
 
 extern "C" {
 extern const char* malloc_conf;
@@ -108,9 +110,9 @@ uint64_t CachedClasses() {
 }
 
 uint64_t ReadHelper(uint32_t which) {
-  const bool runs = heap.upkeep().HelperRuns();
+  const bool runs = upkeep.HelperRuns();
   if (which == 0) return runs ? 1 : 0;
-  if (which == 1) return heap.upkeep().windows();
+  if (which == 1) return upkeep.windows();
   return runs && options.DecayMillis() > 0 ? static_cast<uint64_t>(options.DecayMillis()) * 500000
                                            : 0;
 }
@@ -224,7 +226,7 @@ int Read(const Found& f, uint64_t given, uint64_t* out) {
     case Handler::kArenaCount:
       return Give(ArenaCount(), out);
     case Handler::kPage:
-      return Give(heap.pages().OsPage(), out);
+      return Give(layers.pages().OsPage(), out);
     case Handler::kLargestCached:
       return Give(options.Caches() ? static_cast<uint64_t>(options.cache_max) : 0, out);
     case Handler::kCachedClasses:
@@ -249,7 +251,7 @@ int Read(const Found& f, uint64_t given, uint64_t* out) {
     case Handler::kExtentFigure:
       return ReadFigure(f, out);
     case Handler::kActiveNow:
-      return Give(heap.pages().used_bytes(), out);
+      return Give(layers.pages().used_bytes(), out);
     default:
       return ReadProf(f.row->handler, argument, out);
   }
@@ -345,7 +347,7 @@ int PurgeOf(size_t arena, bool all) {
 int Do(const Found& f) {
   switch (f.row->handler) {
     case Handler::kThreadCacheFlush:
-      heap.FlushCaches();
+      heap::FlushCaches();
       return 0;
     case Handler::kThreadPeakReset:
       UseThreadSettings();
@@ -353,7 +355,7 @@ int Do(const Found& f) {
       thread_settings.peak_from = thread_settings.allocated - thread_settings.deallocated;
       return 0;
     case Handler::kThreadIdle:
-      heap.FlushCaches();
+      heap::FlushCaches();
       PurgeArena(HasThreadSettings() ? thread_settings.arena : 0, false);
       return 0;
     case Handler::kArenaPurge:
@@ -361,7 +363,7 @@ int Do(const Found& f) {
     case Handler::kArenaReset:
       return ResetArena(f.at[1], f.row->argument != 0);
     case Handler::kResetPeaks:
-      heap.peaks().Reset();
+      upkeep.peaks().Reset();
       return 0;
     case Handler::kNothing:
       return 0;
@@ -388,7 +390,7 @@ int AccessError(Access access, bool reads, bool writes) {
 
 int Call(const Found& f, void* oldp, size_t* oldlenp, void* newp, size_t newlen) {
   if (f.row == nullptr) return ENOENT;
-  heap.EnsureInit();
+  heap::EnsureInit();
   if (f.row->type == CtlType::kRaw) return CallRaw(f, oldp, oldlenp, newp, newlen);
   if (f.row->handler == Handler::kArenaName)
     return CallArenaName(f.at[1], oldp, oldlenp, newp, newlen);

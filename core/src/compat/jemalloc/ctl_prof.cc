@@ -5,23 +5,25 @@
 #include <bit>
 
 #include "front/thread_settings.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
 #include "profiling/profile_files.h"
 #include "profiling/profile_hooks.h"
+#include "profiling/profiler.h"
+#include "profiling/sampled_threads.h"
 #include "unwind/unwind.h"
 
 namespace granary::jemalloc {
 namespace {
 
 uint64_t RateInForce() {
-  const uint64_t rate = heap.front().sampling().rate();
+  const uint64_t rate = layers.front().sampling().rate();
   return rate != 0 ? rate : static_cast<uint64_t>(options.prof_sample);
 }
 
 int SetActive(bool active) {
-  if (!active) return heap.PauseProfile(), 0;
+  if (!active) return profiler::Pause(), 0;
   unwind::Refresh();
-  return heap.StartProfile(RateInForce(), 0) == Heap::Started::kRefused ? ENOMEM : 0;
+  return profiler::Start(RateInForce(), 0) == profiler::Started::kRefused ? ENOMEM : 0;
 }
 
 // With a logarithm that is to be the rate from here on.
@@ -29,9 +31,9 @@ int ResetTo(uint64_t logarithm) {
   if (logarithm > 40) return EINVAL;
   options.Set(static_cast<size_t>(OptionId::prof_sample), int64_t{1} << logarithm,
               Source::kRunning);
-  const bool active = heap.front().sampling().on();
-  if (active) heap.PauseProfile();
-  if (!heap.ResetProfile()) return ENOMEM;
+  const bool active = layers.front().sampling().on();
+  if (active) profiler::Pause();
+  if (!profiler::Reset()) return ENOMEM;
   return active ? SetActive(true) : 0;
 }
 
@@ -53,21 +55,21 @@ int NameThread(const char* name) {
 int ReadProf(Handler handler, uint32_t argument, uint64_t* out) noexcept {
   switch (handler) {
     case Handler::kThreadProf:
-      return *out = profile_files::ThreadIsSampled(), 0;
+      return *out = sampled_threads::ThreadIsSampled(), 0;
     case Handler::kThreadProfName:
       return *out = AddressOf(thread_settings.name), 0;
     case Handler::kProfHook:
       return *out = profile_hooks::Get(argument), 0;
     case Handler::kProfThreadInit:
-      return *out = profile_files::NewThreadsAreSampled(), 0;
+      return *out = sampled_threads::NewThreadsAreSampled(), 0;
     case Handler::kProfActive:
-      return *out = heap.front().sampling().on(), 0;
+      return *out = layers.front().sampling().on(), 0;
     case Handler::kProfDump:
       return profile_files::Write('m') ? 0 : EFAULT;
     case Handler::kProfGdump:
       return *out = profile_files::AtPeaks(), 0;
     case Handler::kProfReset:
-      return heap.ResetProfile() ? 0 : ENOMEM;
+      return profiler::Reset() ? 0 : ENOMEM;
     case Handler::kProfInterval:
       return *out = profile_files::Interval(), 0;
     case Handler::kProfLgSample:
@@ -86,7 +88,7 @@ int WriteProf(Handler handler, uint32_t argument, uint64_t value) noexcept {
     case Handler::kProfHook:
       return profile_hooks::Set(argument, value), 0;
     case Handler::kProfThreadInit:
-      return profile_files::SetNewThreadsAreSampled(value != 0), 0;
+      return sampled_threads::SetNewThreadsAreSampled(value != 0), 0;
     case Handler::kProfActive:
       return SetActive(value != 0);
     case Handler::kProfDump:

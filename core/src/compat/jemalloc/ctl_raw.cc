@@ -4,7 +4,8 @@
 
 #include "arena/arenas.h"
 #include "compat/jemalloc/allocx.h"
-#include "heap/heap.h"
+#include "compat/jemalloc/arena_index.h"
+#include "layers/layers.h"
 
 namespace granary::jemalloc {
 namespace {
@@ -21,7 +22,7 @@ struct UtilizationInBin {
 
 Occupancy OccupancyAt(const void* p) {
   Arena* const arena = OwnerOf(p);
-  return arena != nullptr ? arena->OccupancyAt(p) : heap.central().OccupancyAt(p);
+  return arena != nullptr ? arena->OccupancyAt(p) : layers.central().OccupancyAt(p);
 }
 
 // All zero for an address that is not ours.
@@ -31,7 +32,7 @@ Utilization UtilizationAt(const void* p) {
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return {0, 1, kClassSize[c]};
   Arena* const arena = OwnerOf(p);
-  const size_t large = arena != nullptr ? arena->UsableSize(p) : heap.pages().LargeSize(p);
+  const size_t large = arena != nullptr ? arena->UsableSize(p) : layers.pages().LargeSize(p);
   return large == 0 ? Utilization{} : Utilization{0, 1, large};
 }
 

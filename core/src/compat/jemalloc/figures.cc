@@ -1,9 +1,11 @@
 #include "compat/jemalloc/figures.h"
 
-#include "arena/arena.h"
+#include "arena/arenas.h"
 #include "compat/jemalloc/fill.h"
-#include "heap/heap.h"
+#include "layers/class_figures.h"
+#include "layers/layers.h"
 #include "reflect/measure.h"
+#include "upkeep/upkeep.h"
 
 namespace granary::jemalloc {
 namespace {
@@ -14,20 +16,53 @@ TotalFigures totals;
 ArenaFigures main_arena;
 ArenaFigures merged;
 
+// The figures of each other arena, in memory that is mapped when they are first read.
+struct Read {
+  uint64_t serial;  // of the arena that was read
+  ArenaFigures figures;
+};
+std::atomic<Read*> reads[kAllArenas];
+ArenaFigures never_read;
+
 void ReadMain() {
-  const PageFigures pages{heap.pages().Stats(), heap.metadata().used(),
-                          heap.metadata().mapped_huge() / kTrackerBytes};
+  const PageFigures pages{layers.pages().Stats(), layers.metadata().used(),
+                          layers.metadata().mapped_huge() / kTrackerBytes};
   FillFigures(
       main_arena, pages, [](SizeClass c) { return MeasureClass(c); },
-      [](size_t group) { return heap.pages().CountsOf(group); });
+      [](size_t group) { return layers.pages().CountsOf(group); });
   const Snapshot s = Measure();
-  const uint64_t started = heap.upkeep().started();
+  const uint64_t started = upkeep.started();
   main_arena.nthreads = s.threads;
   main_arena.uptime = started == 0 ? 0 : Less(Linux::NowMillis(), started) * 1000000;
   main_arena.dirty_decay_ms = static_cast<uint64_t>(options.dirty_decay_ms);
   main_arena.muzzy_decay_ms = static_cast<uint64_t>(options.muzzy_decay_ms);
   main_arena.dirty_npurge = main_arena.dirty_nmadvise = s.release_calls;
-  main_arena.dirty_purged = s.released / heap.pages().OsPage();
+  main_arena.dirty_purged = s.released / layers.pages().OsPage();
+}
+
+void ReadInto(ArenaFigures& figures, Arena& arena) {
+  FillFigures(
+      figures, {arena.MeasurePages(), arena.metadata_used()},
+      [&](SizeClass c) { return arena.MeasureClass(c); },
+      [&](size_t group) { return arena.CountsOf(group); });
+  figures.uptime = (Linux::NowMillis() - arena.started()) * 1000000;
+  figures.dirty_decay_ms = static_cast<uint64_t>(arena.decay[0]);
+  figures.muzzy_decay_ms = static_cast<uint64_t>(arena.decay[1]);
+}
+
+// nullptr when the system refuses memory.
+const ArenaFigures* ReadArena(Arena& arena) {
+  std::atomic<Read*>& slot = reads[arena.index()];
+  Read* read = slot.load(std::memory_order_relaxed);
+  if (read == nullptr) {
+    constexpr size_t kUnit = 64 * kKiB;
+    read = static_cast<Read*>(Linux::Map(RoundUp(sizeof(Read), kUnit), kUnit, nullptr));
+    if (read == nullptr) return nullptr;
+    slot.store(read, std::memory_order_release);
+  }
+  ReadInto(read->figures, arena);
+  read->serial = arena.serial();
+  return &read->figures;
 }
 
 // Every figure is a row of uint64_t.
@@ -45,17 +80,15 @@ void AddTo(ArenaFigures& sum, const ArenaFigures& more) {
 }  // namespace
 
 void Refresh() noexcept {
-  heap.EnsureInit();
   Locked hold(lock);
   ReadMain();
   merged = main_arena;
   ForEachArena([](Arena& arena) {
-    arena.Read(arena.figures);
-    AddTo(merged, arena.figures);
+    if (const ArenaFigures* const figures = ReadArena(arena)) AddTo(merged, *figures);
   });
   TotalFigures t{};
   t.allocated = merged.small.allocated + merged.large.allocated;
-  t.active = merged.pactive * heap.pages().OsPage();
+  t.active = merged.pactive * layers.pages().OsPage();
   t.metadata = merged.base + merged.internal;
   t.metadata_thp = merged.metadata_thp;
   t.resident = merged.resident;
@@ -72,7 +105,9 @@ const ArenaFigures* FiguresOf(size_t index) noexcept {
   if (index == 0) return &main_arena;
   if (index == kAllArenas) return &merged;
   Arena* const arena = ArenaAt(index);
-  return arena == nullptr ? nullptr : &arena->figures;
+  if (arena == nullptr) return nullptr;
+  const Read* const read = reads[index].load(std::memory_order_acquire);
+  return read == nullptr || read->serial != arena->serial() ? &never_read : &read->figures;
 }
 
 }  // namespace granary::jemalloc

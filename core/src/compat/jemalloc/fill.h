@@ -1,7 +1,7 @@
 // Fills the figures of an arena from those of its classes and its page heap.
 #pragma once
 
-#include "compat/jemalloc/figures.h"
+#include "compat/jemalloc/figure_rows.h"
 #include "stats/snapshot.h"
 
 namespace granary::jemalloc {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "compat/jemalloc/print.h"
-
 namespace granary::jemalloc {
+
+using PrintTo = void (*)(void* argument, const char* text);
 
 class Output {
  public:

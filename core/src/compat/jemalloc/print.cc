@@ -4,7 +4,8 @@
 #include "compat/jemalloc/print_parts.h"
 #include "config/jemalloc_options.h"
 #include "config/report.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
+#include "upkeep/upkeep.h"
 
 namespace granary::jemalloc {
 namespace {
@@ -54,7 +55,7 @@ void TextExtents(Output& out, const ArenaFigures& a) {
 }
 
 void TextArena(Output& out, const ArenaFigures& a, const Parts& parts) {
-  const size_t page = heap.pages().OsPage();
+  const size_t page = layers.pages().OsPage();
   out.Text("assigned threads: ").Number(a.nthreads).Text("\nuptime: ").Number(a.uptime);
   out.Text("\ndss allocation precedence: \"disabled\"\n");
   out.Text("decaying:  time       npages       sweeps     madvises       purged\n   dirty:");
@@ -76,14 +77,14 @@ void PrintText(Output& out, const Parts& parts) {
     out.Text("Version: \"").Text(kVersion).Text("\"\n");
     TextOptions(out);
     out.Text("Arenas: ").Number(ArenaCount()).Text("\nQuantum size: 16\nPage size: ");
-    out.Number(heap.pages().OsPage()).Text("\n");
+    out.Number(layers.pages().OsPage()).Text("\n");
   }
   const TotalFigures t = Totals();
   out.Text("Allocated: ").Number(t.allocated).Text(", active: ").Number(t.active);
   out.Text(", metadata: ").Number(t.metadata).Text(" (n_thp 0), resident: ").Number(t.resident);
   out.Text(", mapped: ").Number(t.mapped).Text(", retained: ").Number(t.retained).Text("\n");
-  out.Text("Background threads: ").Number(heap.upkeep().HelperRuns());
-  out.Text(", num_runs: ").Number(heap.upkeep().windows()).Text(", run_interval: 0 ns\n");
+  out.Text("Background threads: ").Number(upkeep.HelperRuns());
+  out.Text(", num_runs: ").Number(upkeep.windows()).Text(", run_interval: 0 ns\n");
   ForEachArena(parts, [&](const char* key, const char* name, const ArenaFigures& a) {
     if (name == nullptr) {
       out.Text("Merged arenas stats:\n");

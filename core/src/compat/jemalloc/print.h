@@ -1,9 +1,9 @@
 // malloc_stats_print: the statistics as text or JSON, in the form that programs look for.
 #pragma once
 
-namespace granary::jemalloc {
+#include "compat/jemalloc/output.h"
 
-using PrintTo = void (*)(void* argument, const char* text);
+namespace granary::jemalloc {
 
 // `letters` as jemalloc takes them: J for JSON, g m d a b l x e h leave a part out.
 void PrintStats(PrintTo to, void* argument, const char* letters) noexcept;

@@ -2,8 +2,9 @@
 #include "compat/jemalloc/print_parts.h"
 #include "config/jemalloc_options.h"
 #include "config/report.h"
-#include "heap/heap.h"
+#include "layers/layers.h"
 #include "limits/system_files.h"
+#include "upkeep/upkeep.h"
 
 namespace granary::jemalloc {
 namespace {
@@ -70,7 +71,7 @@ void JsonShapes(Json& j) {
   j.Signed("dirty_decay_ms", options.dirty_decay_ms);
   j.Signed("muzzy_decay_ms", options.muzzy_decay_ms);
   j.Number("quantum", kQuantum);
-  j.Number("page", heap.pages().OsPage());
+  j.Number("page", layers.pages().OsPage());
   j.Number("hugepage", kTrackerBytes);
   j.Number("tcache_max", options.Caches() ? static_cast<uint64_t>(options.cache_max) : 0);
   j.Number("nbins", kBins);
@@ -211,8 +212,8 @@ void PrintJson(Output& out, const Parts& parts) noexcept {
                 {"zero_reallocs", t.zero_reallocs}};
   for (const auto& row : totals) j.Number(row.name, row.value);
   j.Open("background_thread");
-  j.Number("num_threads", heap.upkeep().HelperRuns());
-  j.Number("num_runs", heap.upkeep().windows());
+  j.Number("num_threads", upkeep.HelperRuns());
+  j.Number("num_runs", upkeep.windows());
   j.Number("run_interval", 0);
   j.Close();
   if (parts.mutexes) JsonLocks(j, kLocks);

@@ -3,6 +3,7 @@
 
 #include "arena/arenas.h"
 #include "base/writer.h"
+#include "compat/jemalloc/arena_index.h"
 #include "compat/jemalloc/figures.h"
 #include "compat/jemalloc/output.h"
 

@@ -8,7 +8,7 @@
 #include "compat/tcmalloc/properties.h"
 #include "heap/heap.h"
 
-using granary::heap;
+namespace heap = granary::heap;
 namespace tcmalloc = granary::tcmalloc;
 
 extern "C" {
@@ -46,16 +46,16 @@ GRANARY_EXPORT void MallocExtension_MarkThreadTemporarilyIdle(void) {}
 GRANARY_EXPORT void MallocExtension_ReleaseToSystem(size_t bytes) {
   tcmalloc::ReleaseToSystem(bytes);
 }
-GRANARY_EXPORT void MallocExtension_ReleaseFreeMemory(void) { heap.Trim(); }
+GRANARY_EXPORT void MallocExtension_ReleaseFreeMemory(void) { heap::Trim(); }
 GRANARY_EXPORT void MallocExtension_SetMemoryReleaseRate(double rate) {
   tcmalloc::SetReleaseRate(rate);
 }
 GRANARY_EXPORT double MallocExtension_GetMemoryReleaseRate(void) { return tcmalloc::ReleaseRate(); }
 GRANARY_EXPORT size_t MallocExtension_GetEstimatedAllocatedSize(size_t size) {
-  return heap.GoodSize(size, 1);
+  return heap::GoodSize(size, 1);
 }
 GRANARY_EXPORT size_t MallocExtension_GetAllocatedSize(const void* p) {
-  return heap.UsableSize(p, "GetAllocatedSize");
+  return heap::UsableSize(p, "GetAllocatedSize");
 }
 GRANARY_EXPORT size_t MallocExtension_GetThreadCacheSize(void) {
   return tcmalloc::ThreadCacheSize();

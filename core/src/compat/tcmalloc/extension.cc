@@ -3,19 +3,22 @@
 #include "base/writer.h"
 #include "compat/tcmalloc/properties.h"
 #include "heap/heap.h"
+#include "layers/class_figures.h"
 #include "reflect/measure.h"
+#include "upkeep/upkeep.h"
 
 namespace granary::tcmalloc {
 
-bool Verify(const void* p) noexcept { return heap.UsableSize(p, "MallocExtension") > 0; }
+bool Verify(const void* p) noexcept { return heap::UsableSize(p, "MallocExtension") > 0; }
 
 bool VerifyAll() noexcept {
-  heap.EnsureInit();
-  heap.Verify();  // ends the program if something is wrong
+  heap::EnsureInit();
+  heap::Verify();  // ends the program if something is wrong
   return true;
 }
 
 bool MemoryStats(int* blocks, size_t* total, int histogram[64]) noexcept {
+  heap::EnsureInit();
   const Snapshot s = Measure();
   *blocks = static_cast<int>(s.live_objects);
   *total = s.live;
@@ -25,7 +28,7 @@ bool MemoryStats(int* blocks, size_t* total, int histogram[64]) noexcept {
     histogram[row] += static_cast<int>(MeasureClass(c).live);
   }
   for (size_t g = 0; g < kLargeGroups; ++g) {
-    const LargeCounts counts = heap.pages().CountsOf(g);
+    const LargeCounts counts = layers.pages().CountsOf(g);
     histogram[20 + g / 4] += static_cast<int>(counts.made - counts.gone);
   }
   return true;
@@ -42,6 +45,7 @@ void Line(Writer& w, uint64_t bytes, const char* what) {
 
 void GetStats(char* buffer, int length) noexcept {
   if (length <= 0) return;
+  heap::EnsureInit();
   const Snapshot s = Measure();
   Writer w(buffer, static_cast<size_t>(length) - 1);
   w.Text("------------------------------------------------\n");
@@ -63,19 +67,20 @@ void GetStats(char* buffer, int length) noexcept {
 }
 
 void ReleaseToSystem(size_t bytes) noexcept {
-  heap.EnsureInit();
-  const Upkeep::Exclusive alone(heap.upkeep());
-  heap.upkeep().ReleaseSpans(bytes);
+  heap::EnsureInit();
+  const Upkeep::Exclusive alone(upkeep);
+  upkeep.ReleaseSpans(bytes);
 }
 
 size_t ThreadCacheSize() noexcept {
+  heap::EnsureInit();
   const Snapshot s = Measure();
   return s.caches == 0 ? 0 : s.cached / s.caches;
 }
 
 int Ownership(const void* p) noexcept {
-  heap.EnsureInit();
-  return page_map.ClassAt(p) != kNoClass || heap.pages().LargeSize(p) != 0 ? 1 : 2;
+  heap::EnsureInit();
+  return page_map.ClassAt(p) != kNoClass || layers.pages().LargeSize(p) != 0 ? 1 : 2;
 }
 
 // ---- the class ----
@@ -98,11 +103,11 @@ bool SetOf(Extension*, const char* name, size_t value) { return SetProperty(name
 void* NoAllocator(Extension*) { return nullptr; }
 void SetAllocator(Extension*, void*) {}
 void ReleaseOf(Extension*, size_t bytes) { ReleaseToSystem(bytes); }
-void ReleaseAll(Extension*) { heap.Trim(); }
+void ReleaseAll(Extension*) { heap::Trim(); }
 void SetRateOf(Extension*, double rate) { SetReleaseRate(rate); }
 double RateOf(Extension*) { return ReleaseRate(); }
-size_t EstimateOf(Extension*, size_t size) { return heap.GoodSize(size, 1); }
-size_t SizeOf(Extension*, const void* p) { return heap.UsableSize(p, "GetAllocatedSize"); }
+size_t EstimateOf(Extension*, size_t size) { return heap::GoodSize(size, 1); }
+size_t SizeOf(Extension*, const void* p) { return heap::UsableSize(p, "GetAllocatedSize"); }
 int OwnershipOf(Extension*, const void* p) { return Ownership(p); }
 void* NoTraces(Extension*, int* period) {
   if (period != nullptr) *period = 0;

@@ -3,6 +3,7 @@
 #include "config/text.h"
 #include "heap/heap.h"
 #include "reflect/measure.h"
+#include "upkeep/apply_options.h"
 
 namespace granary::tcmalloc {
 namespace {
@@ -35,6 +36,7 @@ bool GetProperty(const char* name, size_t* value) noexcept {
   bool known = false;
   for (const Names& row : names) known |= wanted.Is(row.text);
   if (!known) return false;
+  heap::EnsureInit();
   const Snapshot s = Measure();
 #define PROPERTY(name, expression) \
   if (wanted.Is(name)) *value = expression;
@@ -48,7 +50,7 @@ bool SetProperty(const char* name, size_t value) noexcept {
     const uint64_t each = value / Cpus();
     const uint64_t most = static_cast<uint64_t>(kOptions[kCacheRow].highest);
     options.Set(kCacheRow, static_cast<int64_t>(each < most ? each : most), Source::kRunning);
-    heap.ApplyOptions();
+    ApplyOptions();
     return true;
   }
   if (wanted.Is("tcmalloc.aggressive_memory_decommit")) {

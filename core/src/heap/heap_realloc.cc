@@ -1,0 +1,90 @@
+// realloc: a block grows where it lies if it can, else its pages or its bytes move.
+
+#include "arena/arenas.h"
+#include "front/thread_settings.h"
+#include "heap/heap.h"
+#include "heap/slow_path.h"
+#include "profiling/profiler.h"
+#include "upkeep/upkeep.h"
+
+namespace granary::heap {
+namespace {
+
+// From this size on a growing block gets address space to grow in: its pages stay in place, or move
+// by the page table.
+constexpr size_t kGrowsInPlaceFrom = 256 * kKiB;
+
+// For a request that no block can meet: a size that AllocateLarge refuses.
+size_t GoodSizeOrMost(size_t size) {
+  const size_t good = GoodSize(size, 1);
+  return good != 0 ? good : kMaxRequest + 1;
+}
+
+void* MoveToNew(void* p, size_t old_size, size_t size) {
+  const SizeClass c = ClassOf(size);
+  void* q = nullptr;
+  if (c != kNoClass) q = TakeCached(PopList(c), size);
+  if (q == nullptr) q = Allocate(size);
+  if (q == nullptr) return nullptr;
+  __builtin_memcpy(q, p, size < old_size ? size : old_size);
+  if (!arch::Push(page_map.ClassAt(p), p)) Free(p);
+  return q;
+}
+
+void* ReallocateLarge(void* p, size_t old_size, size_t size) {
+  if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
+  const size_t good = GoodSizeOrMost(size);
+  if (good == old_size || layers.pages().ResizeLarge(p, good)) {
+    if (layers.profile().Collects() && good != old_size) [[unlikely]]
+      profiler::ResampleLarge(p, good);
+    upkeep.peaks().Note(layers.pages().used_bytes());
+    return p;
+  }
+  void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
+  if (q == nullptr) return nullptr;
+  const size_t moved = layers.pages().MoveLarge(p, q);
+  const size_t common = good < old_size ? good : old_size;
+  if (moved < common) {
+    __builtin_memcpy(static_cast<char*>(q) + moved, static_cast<char*>(p) + moved, common - moved);
+  }
+  if (layers.profile().Collects() && !profiler::Unsample(p)) [[unlikely]]
+    return q;
+  layers.FreeLarge(p, old_size);
+  return q;
+}
+
+// A block stays in its arena.
+GRANARY_COLD void* MoveInArena(Arena& arena, void* p, size_t size) {
+  void* const q = arena.Reallocate(p, size);
+  return q != nullptr ? q : Refused(size);
+}
+
+}  // namespace
+
+void* Reallocate(void* p, size_t size) noexcept {
+  EnsureInit();
+  if (HasThreadSettings()) return ReallocateSpecial(p, size);
+  const SizeClass c = ObjectClassAt(page_map, p);
+  const size_t old_size = UsableSize(p, "realloc");
+  if (c == kNoClass) {
+    if (Arena* const arena = OwnerOf(p)) return MoveInArena(*arena, p, size);
+    return ReallocateLarge(p, old_size, size);
+  }
+  if (ClassOf(size) == c) {
+    if (page_map.ClassAt(p) == kSampledClass && layers.profile().MayRecord())
+      layers.profile().Resized(p, size);
+    return p;
+  }
+  if (size > old_size && size >= kGrowsInPlaceFrom) {
+    const size_t good = GoodSizeOrMost(size);
+    const size_t reserve = good * 2 > 4 * kMiB ? good * 2 : 4 * kMiB;
+    void* const q = AllocateLarge(good, kTrackerBytes, reserve, false);
+    if (q == nullptr) return nullptr;
+    __builtin_memcpy(q, p, old_size);
+    Free(p);
+    return q;
+  }
+  return MoveToNew(p, old_size, size);
+}
+
+}  // namespace granary::heap

@@ -1,0 +1,83 @@
+// The start and the end of the heap's life: on first use, when the program's constructors run, and
+// at exit.
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "config/jemalloc_options.h"
+#include "heap/forks.h"
+#include "heap/heap.h"
+#include "heap/settings.h"
+#include "profiling/profile_files.h"
+#include "profiling/profiler.h"
+#include "reflect/control.h"
+#include "reflect/layout.h"
+#include "reflect/note.h"
+#include "reflect/publish.h"
+#include "unwind/unwind.h"
+#include "upkeep/apply_options.h"
+#include "upkeep/trim.h"
+#include "upkeep/upkeep.h"
+
+extern "C" void malloc_stats_print(void (*to)(void*, const char*), void* argument,
+                                   const char* letters);
+
+// Absent from a static program that writes nothing.
+#pragma weak fflush
+
+namespace granary::heap {
+namespace {
+
+// With no lock held.
+void OnFirstUse() {
+  threads.OnExit([](size_t index) { layers.front().Forget(index, true); });
+  WatchForks();
+  if (options.stats_file) publisher.Publish(Linux::NowMillis());
+}
+
+__attribute__((constructor)) void OnLoad() {
+  EnsureInit();
+  if (!options.prof) return;
+  unwind::Refresh();
+  profiler::Start(static_cast<uint64_t>(options.prof_sample), 0);
+  if (!options.prof_active) profiler::Pause();
+}
+
+// Through the public function, which a program may interpose.
+void PrintAtExit() {
+  const auto row = static_cast<size_t>(jemalloc::JemallocId::stats_print_opts);
+  malloc_stats_print(nullptr, nullptr, jemalloc::TextOf(options, row));
+}
+
+// The handlers of exit have run, but nothing that they wrote to stdio after their flush is out.
+[[noreturn]] void EndWithError() {
+  if (&fflush != nullptr) fflush(nullptr);
+  _exit(1);
+}
+
+__attribute__((destructor)) void OnExit() {
+  if (options.stats_file) publisher.Remove();
+  if (locks_held != 0) return;
+  const bool leaky = options.prof && profile_files::AtExit();
+  // A block that was freed twice, or by an address inside it, may still lie in a cache undetected.
+  if (options.check_at_exit) granary::FlushCaches();
+  if (options.stats_at_exit) PrintAtExit();
+  if (leaky) EndWithError();
+}
+
+}  // namespace
+
+void Init() noexcept {
+  {
+    Locked hold(layers.init_mutex());
+    if (layers.ready()) return;
+    LoadSettings();
+    upkeep.Bind({Serve, [](uint64_t now) noexcept { publisher.Poll(now); }, RetainDescriptor});
+    layers.Bind();
+    ApplyOptions();
+    layers.SetReady();
+  }
+  OnFirstUse();
+}
+
+}  // namespace granary::heap

@@ -1,0 +1,52 @@
+#include "layers/layers.h"
+
+#include "arch/processor.h"
+
+namespace granary {
+
+template class Front<Linux>;
+
+// The linker lays the two and `upkeep` side by side (core/apart.ld), from the start of a page on: a
+// small process then touches the fewest pages, and their number does not depend on chance.
+__attribute__((section(".bss.page_map"))) constinit PageMap page_map{};
+alignas(kMinOsPage) __attribute__((section(".bss.layers"))) constinit Layers layers;
+
+namespace {
+
+SizeClass LargestCached() {
+  if (!options.Caches() || options.cache_max < kClassSize[1]) return kNoClass;
+  SizeClass c = kNumClasses - 1;
+  while (kClassSize[c] > static_cast<size_t>(options.cache_max)) --c;
+  return c;
+}
+
+bool WantsReadyLists() {
+  return options.ready_lists == 0 ? !arch::ForwardsStoresAtOnce() : options.ready_lists == 1;
+}
+
+}  // namespace
+
+void Layers::Bind() noexcept {
+  UseReadyLists(WantsReadyLists());
+  pages_.Bind(page_map, metadata_);
+  central_.Bind(page_map, metadata_, pages_);
+  depot_.Bind(metadata_, central_);
+  front_.Bind(metadata_, depot_);
+  pages_.Init();
+  central_.Init();
+  front_.Init();
+  front_.SetLargestCached(LargestCached());
+}
+
+void Layers::Free(void* p) noexcept {
+  const SizeClass c = ObjectClassAt(page_map, p);
+  if (c == kNoClass) return FreeLarge(p, pages_.LargeSize(p));
+  if ((options.junk & 2) != 0) FillFreed(c, p);
+  front_.Free(c, p);
+}
+
+void Layers::FillFreed(SizeClass c, void* p) noexcept {
+  if (central_.IsUsed(c, p)) __builtin_memset(p, 0x5a, kClassSize[c]);
+}
+
+}  // namespace granary

@@ -1,0 +1,28 @@
+#include "upkeep/apply_options.h"
+
+#include "config/options.h"
+#include "layers/layers.h"
+#include "upkeep/upkeep.h"
+
+namespace granary {
+namespace {
+
+// What one cache may hold, so that all caches together hold no more than cache_count of them may.
+size_t CacheBudget() {
+  const auto bytes = static_cast<size_t>(options.cache_bytes);
+  const auto count = static_cast<size_t>(options.cache_count);
+  const size_t cpus = count == 0 ? 0 : Linux::CpuCount();
+  return count < cpus ? bytes / cpus * count : bytes;
+}
+
+}  // namespace
+
+void ApplyOptions() noexcept {
+  layers.front().SetBudget(CacheBudget());
+  layers.metadata().SetHuge(static_cast<Metadata<Linux>::Huge>(options.metadata_thp));
+  layers.pages().SetHuge(static_cast<PageHeap<Linux>::Huge>(options.huge_pages));
+  // A process that starts does not read the files of the system's limits, which it may never need.
+  if (layers.ready() || options.soft_limit > 0 || options.hard_limit > 0) upkeep.ApplyLimits();
+}
+
+}  // namespace granary

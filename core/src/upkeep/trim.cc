@@ -1,0 +1,34 @@
+#include "upkeep/trim.h"
+
+#include "config/options.h"
+#include "layers/layers.h"
+#include "upkeep/upkeep.h"
+
+namespace granary {
+
+size_t Trim() noexcept {
+  Upkeep::Exclusive alone(upkeep);
+  PageHeap<Linux>& pages = layers.pages();
+  const auto released = [&] { return pages.Stats().released + layers.central().released_bytes(); };
+  const size_t before = released();
+  layers.front().Flush();
+  alone.Yield();
+  layers.depot().DrainAll();
+  alone.Yield();
+  // Pages of a slab go when it is inspected for the second time.
+  for (int i = 0; i < 2; ++i) upkeep.ReleaseSlabs(Central<Linux>::Patience::kTwoLooks);
+  pages.CountFilled();
+  upkeep.ReleaseSpans(~size_t{0});
+  if (!options.retain) pages.UnmapFree();
+  pages.ReleaseMap();
+  layers.metadata().ReleaseFree(0);
+  return released() - before;
+}
+
+void FlushCaches() noexcept {
+  const Upkeep::Exclusive alone(upkeep);
+  layers.front().Flush();
+  layers.depot().DrainAll();
+}
+
+}  // namespace granary

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Shows that check_layers.py refuses what it is there to refuse, in trees made for it."""
+
+import pathlib
+import tempfile
+import unittest
+
+import check_layers
+
+README = """```layers
+descent: entry heap os
+beside: compat/x reflect
+below: base
+```
+"""
+
+CLEAN = {
+    "entry/malloc.cc": ["heap/heap.h", "granary/granary.h"],
+    "compat/x/api.cc": ["reflect/control.h"],
+    "heap/heap.h": ["heap/heap_impl.h", "os/os.h"],
+    "heap/heap_impl.h": ["heap/heap.h"],
+    "heap/heap.cc": ["heap/heap.h", "reflect/control.h"],
+    "reflect/control.h": ["os/os.h", "base/text.h"],
+    "reflect/control.cc": ["reflect/control.h"],
+    "os/os.h": [],
+    "base/text.h": [],
+}
+
+
+class CheckLayers(unittest.TestCase):
+    def check(self, more):
+        with tempfile.TemporaryDirectory() as folder:
+            sources = pathlib.Path(folder)
+            (sources / "README.md").write_text(README)
+            for name, includes in {**CLEAN, **more}.items():
+                (sources / name).parent.mkdir(parents=True, exist_ok=True)
+                (sources / name).write_text("".join(f'#include "{i}"\n' for i in includes))
+            return check_layers.check(sources, sources / "README.md")[0]
+
+    def refused(self, more, *words):
+        lines = "\n".join(self.check(more))
+        for word in words:
+            self.assertIn(word, lines)
+
+    def test_accepts_a_tree_in_order(self):
+        self.assertEqual(self.check({}), [])
+
+    def test_refuses_two_modules_of_one_folder_that_include_each_other(self):
+        self.refused({"os/map.h": [], "os/map.cc": ["os/map.h", "os/lock.h"],
+                      "os/lock.h": [], "os/lock.cc": ["os/lock.h", "os/map.h"]},
+                     "modules include each other in a circle: os/lock -> os/map -> os/lock",
+                     'core/src/os/lock.cc: #include "os/map.h"')
+
+    def test_refuses_a_long_circle_of_modules(self):
+        self.refused({"os/a.h": ["os/b.h"], "os/b.h": ["os/c.h"], "os/c.h": [], "os/c.cc": ["os/a.h"]},
+                     "os/a -> os/b -> os/c -> os/a")
+
+    def test_refuses_folders_of_two_lists_that_include_each_other(self):
+        self.refused({"reflect/note.h": ["heap/fast.h"], "heap/fast.h": []},
+                     "folders include each other in a circle: heap -> reflect -> heap")
+
+    def test_refuses_an_include_upward(self):
+        self.refused({"os/linux.cc": ["heap/heap.h"]}, "heap comes before os")
+        self.refused({"reflect/note.h": ["compat/x/api.h"], "compat/x/api.h": []}, "compat/x comes before reflect")
+
+    def test_refuses_an_include_from_below(self):
+        self.refused({"base/text.cc": ["os/os.h"]}, "base lies below os")
+
+    def test_refuses_a_folder_that_no_list_names(self):
+        self.refused({"compat/y/api.cc": []}, "core/src/compat/y: name this folder")
+
+
+if __name__ == "__main__":
+    unittest.main()
