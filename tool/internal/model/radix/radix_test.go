@@ -208,3 +208,26 @@ func TestEarlyLayout(t *testing.T) {
 		t.Errorf("%.0f bytes", sum)
 	}
 }
+
+func TestCounterBuildsTheSameTree(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for name, a := range forms {
+		for _, count := range []int{1, 2, 50, 2000} {
+			keys := drawn(a, count, r)
+			want := newTree()
+			built(keys, 0, 0, &want)
+			var c Counter
+			for _, key := range keys {
+				if !c.Add(key) {
+					t.Fatal("a key in order is refused")
+				}
+			}
+			if got := c.Tree(); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s, %d keys: %v, want %v", name, count, got, want)
+			}
+			if c.Add(keys[0]) {
+				t.Error("a key out of order is taken")
+			}
+		}
+	}
+}

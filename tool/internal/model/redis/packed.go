@@ -1,0 +1,82 @@
+package redis
+
+// An Element is a member, a field or a value: how long it is, and whether it is an integer.
+type Element struct {
+	Len   uint64
+	Int   int64
+	IsInt bool // written as Redis writes integers, so that it is stored as one
+}
+
+const packHeader, packEnd = 6, 1
+
+// packed is the size of an entry of a listpack: encoding, data, and its own length for walking back.
+func packed(e Element) uint64 {
+	size := e.Len
+	switch {
+	case e.IsInt:
+		size = packedInt(e.Int)
+	case size < 1<<6:
+		size++
+	case size < 1<<12:
+		size += 2
+	default:
+		size += 5
+	}
+	return size + backward(size)
+}
+
+func packedInt(v int64) uint64 {
+	switch {
+	case v >= 0 && v < 1<<7:
+		return 1
+	case v >= -1<<12 && v < 1<<12:
+		return 2
+	case v >= -1<<15 && v < 1<<15:
+		return 3
+	case v >= -1<<23 && v < 1<<23:
+		return 4
+	case v >= -1<<31 && v < 1<<31:
+		return 5
+	}
+	return 9
+}
+
+func backward(size uint64) uint64 {
+	switch {
+	case size < 1<<7:
+		return 1
+	case size < 1<<14-1:
+		return 2
+	case size < 1<<21-1:
+		return 3
+	case size < 1<<28-1:
+		return 4
+	}
+	return 5
+}
+
+// intWidth is the bytes of an integer in an intset.
+func intWidth(v int64) uint64 {
+	switch {
+	case v >= -1<<15 && v < 1<<15:
+		return 2
+	case v >= -1<<31 && v < 1<<31:
+		return 4
+	}
+	return 8
+}
+
+// digits is the length of an integer as text.
+func digits(v int64) uint64 {
+	n := uint64(1)
+	if v < 0 {
+		n++
+	}
+	for v /= 10; v != 0; v /= 10 {
+		n++
+	}
+	return n
+}
+
+// Number is the element that an integer makes.
+func Number(v int64) Element { return Element{Len: digits(v), Int: v, IsInt: true} }

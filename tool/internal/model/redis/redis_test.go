@@ -1,0 +1,249 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"granary/tool/internal/model/cost"
+	"granary/tool/internal/specimen"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// A live server with the model of its release and of its allocator.
+type live struct {
+	*goredis.Client
+	model     Server
+	allocator cost.Allocator
+	pid       int
+}
+
+// servers are the programs to compare with: the installed redis-server, and those that GRANARY_REDIS_SERVERS names,
+// separated by colons.
+func servers(t testing.TB) []live {
+	t.Helper()
+	paths := strings.FieldsFunc(os.Getenv("GRANARY_REDIS_SERVERS"), func(r rune) bool { return r == ':' })
+	if path, err := exec.LookPath("redis-server"); err == nil {
+		paths = append(paths, path)
+	}
+	if len(paths) == 0 {
+		t.Skip("there is no redis-server")
+	}
+	var out []live
+	for _, path := range paths {
+		out = append(out, start(t, path))
+	}
+	return out
+}
+
+func start(t testing.TB, path string) live {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes", "--dir", filepath.Dir(socket))
+	specimen.Start(t, cmd)
+	client := goredis.NewClient(&goredis.Options{Network: "unix", Addr: socket, ReadTimeout: time.Minute})
+	t.Cleanup(func() { _ = client.Close() })
+	l := live{Client: client, pid: cmd.Process.Pid, allocator: cost.Jemalloc}
+	var err error
+	for range 200 {
+		if err = client.Ping(context.Background()).Err(); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.SplitN(l.info(t, "redis_version"), ".", 3)
+	name := "redis-" + version[0] + "." + version[1]
+	if l.info(t, "server_name") == "valkey" {
+		name = "valkey-" + strings.Join(strings.SplitN(l.info(t, "valkey_version"), ".", 3)[:2], ".")
+	}
+	if l.model, err = Find(name); err != nil {
+		t.Skipf("%v", err)
+	}
+	if out, err := exec.Command("ldd", path).Output(); err == nil && !strings.Contains(string(out), "jemalloc") {
+		l.allocator = cost.RedisJemalloc
+	}
+	return l
+}
+
+// info is a line of INFO.
+func (l live) info(t testing.TB, name string) string {
+	t.Helper()
+	text, err := l.Info(context.Background(), "everything").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (l live) number(t testing.TB, name string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(l.info(t, name), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// a case is a data set, and how its values are made.
+var grid = []Spec{
+	{Type: "string", Keys: 100_000, Key: Form{Len: 36}, Value: Form{Len: 100}},
+	{Type: "string", Keys: 140_000, Key: Form{Len: 16}, Value: Form{Len: 3}},
+	{Type: "string", Keys: 20_000, Key: Form{Len: 16}, Value: Form{Len: 1000}},
+	{Type: "string", Keys: 3_000, Key: Form{Len: 16}, Value: Form{Len: 9000}},
+	{Type: "string", Keys: 131_073, Key: Form{Len: 20}, Value: Form{Ints: true}},
+	{Type: "string", Keys: 100_000, Key: Form{Len: 36}, Value: Form{Len: 44}, Expires: 0.5},
+	{Type: "list", Keys: 200, Members: 2_000, Key: Form{Len: 16}, Value: Form{Len: 50}},
+	{Type: "list", Keys: 20_000, Members: 20, Key: Form{Len: 16}, Value: Form{Len: 20}},
+	{Type: "set", Keys: 2_000, Members: 200, Key: Form{Len: 16}, Member: Form{Len: 12}},
+	{Type: "set", Keys: 20_000, Members: 100, Key: Form{Len: 16}, Member: Form{Ints: true}},
+	{Type: "set", Keys: 1, Members: 200_000, Key: Form{Len: 16}, Member: Form{Len: 20}},
+	{Type: "zset", Keys: 1, Members: 200_000, Key: Form{Len: 16}, Member: Form{Len: 36}},
+	{Type: "zset", Keys: 10_000, Members: 20, Key: Form{Len: 16}, Member: Form{Len: 20}},
+	{Type: "zset", Keys: 500, Members: 400, Key: Form{Len: 16}, Member: Form{Len: 8}},
+	{Type: "hash", Keys: 20_000, Members: 8, Key: Form{Len: 24}, Member: Form{Len: 6}, Value: Form{Len: 20}},
+	{Type: "hash", Keys: 5_000, Members: 10, Key: Form{Len: 24}, Member: Form{Len: 6}, Value: Form{Len: 200}},
+	{Type: "hash", Keys: 1, Members: 100_000, Key: Form{Len: 24}, Member: Form{Len: 36}, Value: Form{Len: 100}},
+	{Type: "hash", Keys: 20_000, Members: 10, Key: Form{Len: 24}, Member: Form{Ints: true}, Value: Form{Ints: true}},
+	{Type: "stream", Keys: 20, Members: 10_000, Fields: 3, Key: Form{Len: 8}, Member: Form{Len: 5}, Value: Form{Len: 10}},
+}
+
+const alphabet = "abcdefghijklmnopqrstuvwxyz"
+
+// word is the i-th of a form: the number in letters, padded.
+func (f Form) word(i uint64, r *rand.Rand) string {
+	if f.Ints {
+		return strconv.FormatUint(i, 10)
+	}
+	out := make([]byte, f.Len)
+	for at := range out {
+		out[at] = alphabet[r.IntN(len(alphabet))]
+	}
+	for at := 0; at < len(out) && i > 0; at++ {
+		out[len(out)-1-at] = alphabet[i%26]
+		i /= 26
+	}
+	return string(out)
+}
+
+// fill stores the data set over a connection of its own.
+func (l live) fill(t testing.TB, s Spec) {
+	t.Helper()
+	ctx := context.Background()
+	client := goredis.NewClient(l.Options())
+	defer client.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	pipe := client.Pipeline()
+	flush := func(least int) {
+		if pipe.Len() < least {
+			return
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range s.Keys {
+		key := s.Key.word(i, r)
+		if s.Type == "string" {
+			pipe.Set(ctx, key, s.Value.word(i, r), 0)
+		}
+		for j := range s.Members {
+			l.add(ctx, pipe, s, key, j, r)
+			flush(1000)
+		}
+		if float64(i) < s.Expires*float64(s.Keys) {
+			pipe.Expire(ctx, key, time.Hour)
+		}
+		flush(1000)
+	}
+	flush(1)
+}
+
+func (l live) add(ctx context.Context, pipe goredis.Pipeliner, s Spec, key string, j uint64, r *rand.Rand) {
+	switch s.Type {
+	case "list":
+		pipe.RPush(ctx, key, s.Value.word(j, r))
+	case "set":
+		pipe.SAdd(ctx, key, s.Member.word(j, r))
+	case "zset":
+		pipe.ZAdd(ctx, key, goredis.Z{Score: float64(j), Member: s.Member.word(j, r)})
+	case "hash":
+		pipe.HSet(ctx, key, s.Member.word(j, r), s.Value.word(j, r))
+	case "stream":
+		var values []string
+		for f := range s.Fields {
+			values = append(values, s.Member.word(f, rand.New(rand.NewPCG(f, 0))), s.Value.word(j, r))
+		}
+		pipe.XAdd(ctx, &goredis.XAddArgs{Stream: key, ID: fmt.Sprintf("%d-0", firstID+j), Values: values})
+	}
+}
+
+// settle waits until the main tables are moved and buffers are freed, and says how much is used.
+func (l live) settle(t testing.TB) float64 {
+	t.Helper()
+	before := 0.0
+	for range 100 {
+		now := l.number(t, "used_memory")
+		if l.moved(t) && math.Abs(now-before) < 4096 {
+			return now
+		}
+		before = now
+		time.Sleep(50 * time.Millisecond)
+	}
+	return before
+}
+
+func (l live) moved(t testing.TB) bool {
+	text, err := l.Do(context.Background(), "DEBUG", "HTSTATS", "0").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !strings.Contains(text, "rehashing target")
+}
+
+func (s Spec) String() string {
+	return fmt.Sprintf("%d %s keys of %d, %d elements of %d%v and %d%v", s.Keys, s.Type, s.Key.Len, s.Members, s.Member.Len, s.Member.Ints, s.Value.Len, s.Value.Ints)
+}
+
+func TestUsedMemoryIsThatOfRealServers(t *testing.T) {
+	for _, l := range servers(t) {
+		for _, s := range grid {
+			s.Server = l.model
+			if err := l.FlushAll(context.Background()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			before := l.settle(t)
+			l.fill(t, s)
+			used := l.settle(t) - before
+			p, err := s.Parts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := l.allocator.Of(p.Heap())
+			off := got.Usable/used - 1
+			t.Logf("%s %-70v %12.0f %+.2f %%", l.model.Name, s, used, 100*off)
+			if math.Abs(off) > 0.01 {
+				t.Errorf("%s, %v: %.0f bytes are used, said is %.0f (%+.2f %%)", l.model.Name, s, used, got.Usable, 100*off)
+				for part, heap := range p {
+					t.Logf("    %-50s %v", part, l.allocator.Of(heap).Usable)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// Package redis computes the requests that the structures of a Redis server make of its allocator, from
+// what is stored and not from a server that stores it. docs/design/model.md derives the forms.
+package redis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Server is a release, as far as its structures differ.
+type Server struct {
+	Name       string
+	SmallLists bool // a list that fits one listpack is nothing more
+	SmallSets  bool // small sets of words are listpacks
+	BareSets   bool // the table of a set points to the words themselves where a bucket has one
+	LargePlain bool // an element larger than a node of a list stands alone, without a listpack
+	Limits     Limits
+}
+
+// Limits are the settings that choose between a packed form and tables.
+type Limits struct {
+	HashEntries, HashValue uint64
+	ZsetEntries, ZsetValue uint64
+	SetInts                uint64
+	SetEntries, SetValue   uint64
+	ListNode               int64 // elements of a node of a list; -1 to -5: 4, 8, 16, 32, 64 KiB
+	StreamBytes            uint64
+	StreamEntries          uint64
+}
+
+var usual = Limits{
+	HashEntries: 512, HashValue: 64, ZsetEntries: 128, ZsetValue: 64, SetInts: 512, SetEntries: 128, SetValue: 64,
+	ListNode: -2, StreamBytes: 4096, StreamEntries: 100,
+}
+
+// Servers are the releases that are known, the default first.
+var Servers = []Server{
+	{Name: "redis-7.0", Limits: usual},
+	{Name: "redis-8.0", SmallLists: true, SmallSets: true, BareSets: true, LargePlain: true, Limits: usual},
+}
+
+// Find gives the release of a name.
+func Find(name string) (Server, error) {
+	var names []string
+	for _, s := range Servers {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return Server{}, fmt.Errorf("there is no model of the server %q: choose %s", name, strings.Join(names, " or "))
+}
+
+// Types are the types of values, in the order of the tables.
+var Types = []string{"string", "list", "set", "zset", "hash", "stream"}
+
+// KnownType is true for one of Types.
+func KnownType(name string) bool { return slices.Contains(Types, name) }

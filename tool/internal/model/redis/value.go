@@ -1,0 +1,263 @@
+package redis
+
+import "granary/tool/internal/model/radix"
+
+// A Value collects the elements of one value, so that its requests are known in each encoding. It can be
+// used again after Reset.
+type Value struct {
+	Type  string
+	Count uint64 // elements; pairs of a hash
+	// Settled says that its table is not being moved to a larger one, as after a load.
+	Settled bool
+
+	str     Element
+	lengths map[uint64]uint64 // of elements, fields and values: the strings that a table holds
+	pack    uint64            // bytes of all entries in a listpack
+	longest uint64
+	ints    uint64 // how many elements are integers
+	width   uint64 // of the widest of them
+	nodes   []node // of a list
+	extra   Parts  // what else the value asks for
+}
+
+// A node of a list is a listpack, or an element alone.
+type node struct {
+	bytes uint64
+	count uint64
+	plain bool
+}
+
+// Reset makes it an empty value of a type.
+func (v *Value) Reset(kind string) {
+	lengths := v.lengths
+	clear(lengths)
+	*v = Value{Type: kind, Settled: v.Settled, lengths: lengths, nodes: v.nodes[:0]}
+	if v.lengths == nil {
+		v.lengths = map[uint64]uint64{}
+	}
+}
+
+// String sets the text of a string.
+func (v *Value) String(e Element) { v.str, v.Count = e, 1 }
+
+// Member adds an element of a set.
+func (v *Value) Member(e Element) {
+	v.Count++
+	v.keep(e)
+	if e.IsInt {
+		v.ints++
+		v.width = max(v.width, intWidth(e.Int))
+	}
+}
+
+// Pair adds a field with its value.
+func (v *Value) Pair(field, value Element) {
+	v.Count++
+	v.keep(field)
+	v.keep(value)
+}
+
+// Scored adds an element with the score as it is packed: an integer, or text.
+func (v *Value) Scored(e, score Element) {
+	v.Count++
+	v.keep(e)
+	v.pack += packed(score)
+}
+
+func (v *Value) keep(e Element) {
+	v.lengths[e.Len]++
+	v.pack += packed(e)
+	v.longest = max(v.longest, e.Len)
+}
+
+// Push appends an element to a list, which begins a new node where the last is full.
+func (v *Value) Push(s Server, e Element) {
+	v.Count++
+	const estimate = 8 // what the server takes for the entry's own bytes
+	limit, most := nodeLimit(s.Limits.ListNode)
+	if s.LargePlain && e.Len > limit {
+		v.nodes = append(v.nodes, node{e.Len, 1, true})
+		return
+	}
+	last := len(v.nodes) - 1
+	if last < 0 || v.nodes[last].plain || v.nodes[last].bytes+e.Len+estimate > limit || v.nodes[last].count >= most {
+		v.nodes = append(v.nodes, node{bytes: packHeader + packEnd})
+		last++
+	}
+	v.nodes[last].bytes += packed(e)
+	v.nodes[last].count++
+}
+
+// Node appends a node of a list as it is.
+func (v *Value) Node(bytes, count uint64, plain bool) {
+	v.Count += count
+	v.nodes = append(v.nodes, node{bytes, count, plain})
+}
+
+// nodeLimit is the largest node of a list, in bytes and in elements.
+func nodeLimit(setting int64) (bytes, elements uint64) {
+	const safety, all = 8 << 10, 1 << 62
+	switch {
+	case setting >= 0:
+		return safety, uint64(max(setting, 1))
+	case setting < -5:
+		setting = -5
+	}
+	return 2 << 10 << -setting, all
+}
+
+// Encoding is what the server stores the value as.
+func (v *Value) Encoding(s Server) string {
+	l := s.Limits
+	switch v.Type {
+	case "string":
+		switch {
+		case v.str.IsInt:
+			return "int"
+		case v.str.Len <= longestEmb:
+			return "embstr"
+		}
+		return "raw"
+	case "list":
+		if s.SmallLists && len(v.nodes) <= 1 && (len(v.nodes) == 0 || !v.nodes[0].plain) {
+			return "listpack"
+		}
+		return "quicklist"
+	case "set":
+		switch {
+		case v.ints == v.Count && v.Count <= l.SetInts:
+			return "intset"
+		case s.SmallSets && v.Count <= l.SetEntries && v.longest <= l.SetValue:
+			return "listpack"
+		}
+		return "hashtable"
+	case "zset":
+		if v.Count <= l.ZsetEntries && v.longest <= l.ZsetValue {
+			return "listpack"
+		}
+		return "skiplist"
+	case "hash":
+		if v.Count <= l.HashEntries && v.longest <= l.HashValue {
+			return "listpack"
+		}
+		return "hashtable"
+	}
+	return "stream"
+}
+
+// Requests are what the value asks for, in the encoding that the server chooses.
+func (v *Value) Requests(s Server) Parts { return v.As(s, v.Encoding(s)) }
+
+// As are the requests in an encoding.
+func (v *Value) As(s Server, encoding string) Parts {
+	p := Parts{}
+	p.Merge(v.extra, 1)
+	if v.Type == "string" {
+		p.str(v.str, 1)
+		return p
+	}
+	p.Add(Objects, robj, 1)
+	switch encoding {
+	case "intset":
+		const header = 8
+		p.Add(Intsets, header+v.width*v.Count, 1)
+	case "listpack":
+		bytes := v.pack + packHeader + packEnd
+		if v.Type == "list" && len(v.nodes) > 0 {
+			bytes = v.nodes[0].bytes
+		}
+		p.Add(Listpacks, bytes, 1)
+	case "quicklist":
+		v.quicklist(p)
+	case "hashtable":
+		v.hashtable(p, s)
+	case "skiplist":
+		v.skiplist(p)
+	}
+	return p
+}
+
+func (v *Value) quicklist(p Parts) {
+	p.Add(ListNodes, quicklist, 1)
+	for _, n := range v.nodes {
+		p.Add(ListNodes, quickNode, 1)
+		p.Add(Listpacks, n.bytes, 1)
+	}
+}
+
+// Insertions that move a table on: finding the place is one step, and looking before is another.
+const lookAndInsert, insertOnly = 2, 1
+
+func (v *Value) hashtable(p Parts, s Server) {
+	const all = 1 << 62
+	l := s.Limits
+	v.strings(p)
+	switch {
+	case v.Type == "hash":
+		p.dict(v.Count, v.steps(l.HashEntries, l.HashValue, lookAndInsert), 1)
+	case v.ints == v.Count:
+		v.setTable(p, s, v.steps(l.SetInts, all, insertOnly))
+	case s.SmallSets:
+		v.setTable(p, s, v.steps(l.SetEntries, l.SetValue, insertOnly))
+	default:
+		v.setTable(p, s, v.steps(0, 0, insertOnly))
+	}
+}
+
+func (v *Value) setTable(p Parts, s Server, steps float64) {
+	if s.BareSets {
+		p.bareDict(v.Count, steps, 1)
+		return
+	}
+	p.dict(v.Count, steps, 1)
+}
+
+// steps are those of an insertion, 0 for a table that has its size at once: as it was loaded, or converted
+// from the packed form, of up to limit elements, and did not grow since.
+func (v *Value) steps(limit, value uint64, insertion float64) float64 {
+	if v.Settled || v.longest <= value && buckets(v.Count) <= buckets(limit+1) {
+		return 0
+	}
+	return insertion
+}
+
+func (v *Value) strings(p Parts) {
+	for length, count := range v.lengths {
+		p.Add(Elements, sds(length), float64(count))
+	}
+}
+
+// skiplist adds a sorted set of a skip list and a table. A level has a quarter of the nodes of the level
+// below it, so that a node has 4/3 levels on average.
+func (v *Value) skiplist(p Parts) {
+	v.strings(p)
+	p.Add(Dicts, zsetSize, 1)
+	p.dict(v.Count, v.steps(0, 0, lookAndInsert), 1)
+	p.Add(Skiplists, zskiplist, 1)
+	p.Add(Skiplists, skipNode(maxLevel), 1)
+	left := float64(v.Count)
+	for level := 1; level <= maxLevel && left > 1e-6; level++ {
+		here := left * 0.75
+		if level == maxLevel {
+			here = left
+		}
+		p.Add(Skiplists, skipNode(level), here)
+		left -= here
+	}
+}
+
+// skipNode is the size of a node: element, score, way back, and per level a pointer and a span.
+func skipNode(levels int) uint64 { return 24 + 16*uint64(levels) }
+
+// Stream adds the nodes of a stream: listpacks of these sizes, under keys that are in order.
+func (v *Value) Stream(nodes *radix.Counter, listpacks map[uint64]uint64) {
+	p := Parts{}
+	p.Add(Streams, streamSize, 1)
+	p.Add(Rax, raxSize, 1)
+	tree := nodes.Tree()
+	tree.Requests(radix.Today, true, func(size uint64, count float64) { p.Add(Rax, size, count) })
+	for bytes, count := range listpacks {
+		p.Add(Listpacks, bytes, float64(count))
+	}
+	v.extra = p
+}
