@@ -21,6 +21,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/exporter"
 	"github.com/granary-allocator/granary/tool/internal/heapmap"
 	"github.com/granary-allocator/granary/tool/internal/leaks"
+	"github.com/granary-allocator/granary/tool/internal/model"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/profile"
 	"github.com/granary-allocator/granary/tool/internal/ps"
@@ -37,6 +38,7 @@ const (
 	groupRun   = "Run a program"
 	groupServe = "Put services under Granary"
 	groupLook  = "Look into a process"
+	groupModel = "Compute memory before the data is there"
 	groupBench = "Compare allocators"
 	groupSelf  = "This command"
 )
@@ -62,6 +64,9 @@ func commands() []cli.Command {
 		in(groupLook, doctor.Row),
 		in(groupLook, size.Row),
 		in(groupLook, exporter.Row),
+	}
+	for _, row := range model.Commands {
+		rows = append(rows, in(groupModel, row))
 	}
 	own := services.Plan
 	own.Group = groupBench

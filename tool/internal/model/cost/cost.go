@@ -19,11 +19,6 @@ type Allocator struct {
 	Place func(request uint64) Place
 }
 
-// All are the allocators in the order of the tables. Granary's classes come from its library.
-func All(granary Allocator) []Allocator {
-	return []Allocator{Glibc, Jemalloc, RedisJemalloc, TCMalloc, Mimalloc, granary}
-}
-
 // A slab holds objects of one size from its start.
 type slab struct {
 	size    uint64 // of an object

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 // real are the allocators of this machine that can be preloaded.
@@ -26,7 +26,7 @@ func real(t *testing.T) map[string]Allocator {
 			out[path] = a
 		}
 	}
-	library := built.Library(t)
+	library := testkit.Library(t)
 	l, err := inspect.OpenLibrary(library)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package cost
 import (
 	"sort"
 
-	"granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // granaryRecord is the share of a page's records: its place in the map of pages and in its block's

@@ -1,7 +1,7 @@
 package redis
 
 import (
-	"granary/tool/internal/model/cost"
+	"github.com/granary-allocator/granary/tool/internal/model/cost"
 )
 
 // A Part is a kind of structure: a row of the table of bytes.
@@ -35,7 +35,7 @@ type Parts map[Part]cost.Heap
 // Add puts count requests of a size under a part.
 func (p Parts) Add(part Part, size uint64, count float64) {
 	h := p[part]
-	if h == nil {
+	if h == nil && count > 0 {
 		h = cost.Heap{}
 		p[part] = h
 	}

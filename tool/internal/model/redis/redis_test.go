@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"granary/tool/internal/model/cost"
-	"granary/tool/internal/specimen"
+	"github.com/granary-allocator/granary/tool/internal/model/cost"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -49,7 +49,7 @@ func start(t testing.TB, path string) live {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes", "--dir", filepath.Dir(socket))
-	specimen.Start(t, cmd)
+	testkit.StartProcess(t, cmd)
 	client := goredis.NewClient(&goredis.Options{Network: "unix", Addr: socket, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
 	l := live{Client: client, pid: cmd.Process.Pid, allocator: cost.Jemalloc}
@@ -231,10 +231,11 @@ func TestUsedMemoryIsThatOfRealServers(t *testing.T) {
 			before := l.settle(t)
 			l.fill(t, s)
 			used := l.settle(t) - before
-			p, err := s.Parts()
+			population, err := s.Population(l.allocator)
 			if err != nil {
 				t.Fatal(err)
 			}
+			p := population.Parts()
 			got := l.allocator.Of(p.Heap())
 			off := got.Usable/used - 1
 			t.Logf("%s %-70v %12.0f %+.2f %%", l.model.Name, s, used, 100*off)
@@ -244,6 +245,45 @@ func TestUsedMemoryIsThatOfRealServers(t *testing.T) {
 					t.Logf("    %-50s %v", part, l.allocator.Of(heap).Usable)
 				}
 			}
+		}
+	}
+}
+
+func TestChangesOfLimitsSaveWhatTheServerSaves(t *testing.T) {
+	ctx := context.Background()
+	for _, l := range servers(t) {
+		s := Spec{Server: l.model, Type: "hash", Keys: 3_000, Members: 20, Key: Form{Len: 16}, Member: Form{Len: 8}, Value: Form{Len: 100}}
+		measured := func() float64 {
+			if err := l.FlushAll(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			before := l.settle(t)
+			l.fill(t, s)
+			return l.settle(t) - before
+		}
+		usable := cost.Allocator{Name: "usable", Place: func(n uint64) cost.Place {
+			p := l.allocator.Place(n)
+			return cost.Place{Usable: p.Usable, Resident: float64(p.Usable)}
+		}}
+		p, err := s.Population(usable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := measured()
+		if err := l.ConfigSet(ctx, "hash-max-listpack-value", "128").Err(); err != nil {
+			t.Fatal(err)
+		}
+		saved, found := tables-measured(), false
+		for _, c := range p.Changes() {
+			if c.Setting == "hash-max-listpack-value" && c.To == 128 {
+				found = true
+				if math.Abs(c.Saves/saved-1) > 0.02 || c.Keys != 3_000 {
+					t.Errorf("%s: %.0f bytes are saved, said is %.0f of %v keys", l.model.Name, saved, c.Saves, c.Keys)
+				}
+			}
+		}
+		if !found {
+			t.Error("the change is not named")
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"testing"
 
-	"granary/tool/internal/built"
-	"granary/tool/internal/inspect"
-	"granary/tool/internal/model/cost"
-	"granary/tool/internal/model/radix"
-	"granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/model/cost"
+	"github.com/granary-allocator/granary/tool/internal/model/radix"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -24,7 +24,7 @@ import (
 // preloads are the allocators of this machine that a server can be given, by their files.
 func preloads(t *testing.T) map[string]cost.Allocator {
 	t.Helper()
-	library := built.Library(t)
+	library := testkit.Library(t)
 	l, err := inspect.OpenLibrary(library)
 	if err != nil {
 		t.Fatal(err)
@@ -70,11 +70,11 @@ func TestResidentBytesOfAServerUnderEachAllocator(t *testing.T) {
 		before, p := resident(), Parts{}
 		for _, s := range sets {
 			s.Server = l.model
-			one, err := s.Parts()
+			one, err := s.Population(a)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.Merge(one, 1)
+			p.Merge(one.Parts(), 1)
 			l.fill(t, s)
 		}
 		l.settle(t)

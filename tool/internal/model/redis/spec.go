@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"granary/tool/internal/model/radix"
+	"github.com/granary-allocator/granary/tool/internal/model/cost"
+	"github.com/granary-allocator/granary/tool/internal/model/radix"
 )
 
 // A Form is what elements are like: letters of one length, or the numbers from 0 upward.
@@ -71,7 +72,7 @@ func (s Spec) One() (*Value, error) {
 	v.Reset(s.Type)
 	switch s.Type {
 	case "string":
-		v.String(s.Value.element(sharedUpTo)) // those below are counted by Parts
+		v.String(s.Value.element(sharedUpTo)) // one object serves all of those below
 	case "stream":
 		s.stream(&v)
 	default:
@@ -95,19 +96,19 @@ func (s Spec) put(v *Value, i uint64) {
 	}
 }
 
-// Parts are the requests of the data set.
-func (s Spec) Parts() (Parts, error) {
+// Population is the data set, all of its values put in.
+func (s Spec) Population(a cost.Allocator) (*Population, error) {
 	v, err := s.One()
 	if err != nil {
 		return nil, err
 	}
-	p := Parts{}
+	p := NewPopulation(s.Server, a)
+	p.Keyspace = s.Keyspace()
 	values := float64(s.Keys)
 	if s.Type == "string" && s.Value.Ints {
 		values = max(0, values-sharedUpTo)
 	}
-	p.Merge(v.Requests(s.Server), values)
-	p.Merge(s.Keyspace().Requests(), 1)
+	p.Add(v, values)
 	return p, nil
 }
 

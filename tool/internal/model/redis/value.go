@@ -1,6 +1,6 @@
 package redis
 
-import "granary/tool/internal/model/radix"
+import "github.com/granary-allocator/granary/tool/internal/model/radix"
 
 // A Value collects the elements of one value, so that its requests are known in each encoding. It can be
 // used again after Reset.

@@ -1,0 +1,73 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/model/cost"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+
+	"github.com/spf13/pflag"
+)
+
+// choice is the flags that say under which allocators.
+type choice struct {
+	names *string
+	lib   *string
+}
+
+func chosen(fs *pflag.FlagSet) choice {
+	return choice{
+		fs.String("allocator", "", "only these `names`, separated by commas: glibc, jemalloc, jemalloc-redis (the one in Redis' sources), tcmalloc, mimalloc, granary"),
+		fs.String("lib", "", "the `library` whose classes Granary has (default: libgranary.so beside this command, or installed)"),
+	}
+}
+
+// allocators are those of the choice. Granary is left out without a word only if it was not asked for
+// and its library is not there; the note then says so.
+func (c choice) allocators(env cli.Env) (list []cost.Allocator, note string, err error) {
+	known := []cost.Allocator{cost.Glibc, cost.Jemalloc, cost.RedisJemalloc, cost.TCMalloc, cost.Mimalloc}
+	var wanted, names []string
+	if *c.names != "" {
+		wanted = strings.Split(*c.names, ",")
+	}
+	if len(wanted) == 0 || slices.Contains(wanted, "granary") {
+		granary, err := c.granary(env)
+		switch {
+		case err == nil:
+			known = append(known, granary)
+		case len(wanted) > 0:
+			return nil, "", err
+		default:
+			note = "granary is left out: " + err.Error()
+		}
+	}
+	if len(wanted) == 0 {
+		return known, note, nil
+	}
+	for _, a := range known {
+		names = append(names, a.Name)
+	}
+	for _, name := range wanted {
+		at := slices.Index(names, name)
+		if at < 0 {
+			return nil, "", cli.Usagef("there is no model of the allocator %q: choose from %s", name, strings.Join(names, ", "))
+		}
+		list = append(list, known[at])
+	}
+	return list, "", nil
+}
+
+func (c choice) granary(env cli.Env) (cost.Allocator, error) {
+	path, err := preload.FindLibrary(*c.lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	if err != nil {
+		return cost.Allocator{}, err
+	}
+	library, err := inspect.OpenLibrary(path)
+	if err != nil {
+		return cost.Allocator{}, err
+	}
+	return cost.Granary(library.Classes), nil
+}
