@@ -55,7 +55,7 @@ func redisSetup(fs *pflag.FlagSet) cli.Action {
 		}
 		limits(&s.Server.Limits)
 		return o.run(ctx, env, func(_ context.Context, allocators []cost.Allocator) (Account, error) {
-			p, err := s.Population(allocators[len(allocators)-1])
+			p, err := s.Population(reference(allocators))
 			if err != nil {
 				return Account{}, err
 			}
@@ -137,6 +137,9 @@ func (f redisFlags) spec() (s redis.Spec, err error) {
 			return s, cli.Usagef("--%s: %v", form.flag, err)
 		}
 	}
+	if s.Key.Space > 0 && s.Key.Space < float64(s.Keys) {
+		return s, cli.Usagef("only %.6g keys have the form %s, and %d are asked for: give it more letters", s.Key.Space, s.Key.Text, s.Keys)
+	}
 	return s, nil
 }
 
@@ -170,6 +173,9 @@ func worthwhile(changes []redis.Change) []redis.Change {
 	return out
 }
 
+// reference is the allocator under which limits are compared: Granary where it is among them.
+func reference(allocators []cost.Allocator) cost.Allocator { return allocators[len(allocators)-1] }
+
 // advice is in sentences.
 func advice(a Account, allocators []cost.Allocator) (out []string) {
 	heap := a.heap()
@@ -186,8 +192,9 @@ func advice(a Account, allocators []cost.Allocator) (out []string) {
 		out = append(out, fmt.Sprintf("%s keeps the least resident, %s %.1f %% more.", least.Name, most.Name, 100*(high/low-1)))
 	}
 	for _, c := range a.Changes {
-		if total := least.Of(heap).Resident; c.Saves > 0.02*total {
-			out = append(out, fmt.Sprintf("%s %d saves %s (%s); commands on these values then read them from the start.", c.Setting, c.To, size(c.Saves), term.Percent(c.Saves, total)))
+		if total := reference(allocators).Of(heap).Resident; c.Saves > 0.02*total {
+			out = append(out, fmt.Sprintf("%s %d saves %s of %s under %s; commands on these values then read them from the start.",
+				c.Setting, c.To, size(c.Saves), size(total), reference(allocators).Name))
 			break
 		}
 	}

@@ -166,6 +166,13 @@ func size(n float64) string {
 	return strconv.FormatFloat(n, 'f', max(0, 3-len(strconv.Itoa(int(n)))), 64) + " " + units[at]
 }
 
+func signed(n float64) string {
+	if n < 0 {
+		return "-" + size(-n)
+	}
+	return "+" + size(n)
+}
+
 func count(n float64) string { return term.Count(uint64(n + 0.5)) }
 
 func (d Document) groups() term.Table {
@@ -201,7 +208,7 @@ func (d Document) allocators() term.Table {
 func (d Document) limits() term.Table {
 	t := term.Table{Header: []string{"LIMIT", " NOW", " INSTEAD", " KEYS THAT CHANGE", " RESIDENT"}}
 	for _, c := range d.Changes {
-		t.Rows = append(t.Rows, []string{c.Setting, term.Count(c.From), term.Count(c.To), count(c.Keys), term.Signed(int64(-c.Saves))})
+		t.Rows = append(t.Rows, []string{c.Setting, term.Count(c.From), term.Count(c.To), count(c.Keys), signed(-c.Saves)})
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
 	"github.com/granary-allocator/granary/tool/internal/model/radix"
@@ -14,10 +15,12 @@ type Form struct {
 	Text string
 	Len  uint64
 	Ints bool
+	// Space is how many elements have the form, 0 for any number.
+	Space float64
 }
 
 // FormHelp says what ParseForm reads.
-const FormHelp = "a length in bytes, int (the numbers from 0 upward), or a form of keys such as uuid"
+const FormHelp = "a length in bytes, int (the numbers from 0 upward), or a form such as uuid or user:{seq:6}"
 
 // ParseForm reads a length, "int", or a form of keys.
 func ParseForm(text string) (Form, error) {
@@ -31,11 +34,14 @@ func ParseForm(text string) (Form, error) {
 		}
 		return Form{Text: text, Len: n}, nil
 	}
+	if text != "uuid" && !strings.Contains(text, "{") {
+		return Form{}, fmt.Errorf("%q is neither a length nor a form: give %s", text, FormHelp)
+	}
 	k, err := radix.ParseKey(text)
 	if err != nil {
 		return Form{}, err
 	}
-	return Form{Text: text, Len: uint64(k.Len())}, nil
+	return Form{Text: text, Len: uint64(k.Len()), Space: k.Space()}, nil
 }
 
 // element is the i-th of the form.
