@@ -103,25 +103,25 @@ func (l live) number(t testing.TB, name string) float64 {
 
 // a case is a data set, and how its values are made.
 var grid = []Spec{
-	{Type: "string", Keys: 100_000, Key: Form{Len: 36}, Value: Form{Len: 100}},
-	{Type: "string", Keys: 140_000, Key: Form{Len: 16}, Value: Form{Len: 3}},
+	{Type: "string", Keys: 60_000, Key: Form{Len: 36}, Value: Form{Len: 100}},
+	{Type: "string", Keys: 70_000, Key: Form{Len: 16}, Value: Form{Len: 3}},
 	{Type: "string", Keys: 20_000, Key: Form{Len: 16}, Value: Form{Len: 1000}},
 	{Type: "string", Keys: 3_000, Key: Form{Len: 16}, Value: Form{Len: 9000}},
-	{Type: "string", Keys: 131_073, Key: Form{Len: 20}, Value: Form{Ints: true}},
-	{Type: "string", Keys: 100_000, Key: Form{Len: 36}, Value: Form{Len: 44}, Expires: 0.5},
-	{Type: "list", Keys: 200, Members: 2_000, Key: Form{Len: 16}, Value: Form{Len: 50}},
-	{Type: "list", Keys: 20_000, Members: 20, Key: Form{Len: 16}, Value: Form{Len: 20}},
-	{Type: "set", Keys: 2_000, Members: 200, Key: Form{Len: 16}, Member: Form{Len: 12}},
-	{Type: "set", Keys: 20_000, Members: 100, Key: Form{Len: 16}, Member: Form{Ints: true}},
-	{Type: "set", Keys: 1, Members: 200_000, Key: Form{Len: 16}, Member: Form{Len: 20}},
-	{Type: "zset", Keys: 1, Members: 200_000, Key: Form{Len: 16}, Member: Form{Len: 36}},
-	{Type: "zset", Keys: 10_000, Members: 20, Key: Form{Len: 16}, Member: Form{Len: 20}},
-	{Type: "zset", Keys: 500, Members: 400, Key: Form{Len: 16}, Member: Form{Len: 8}},
-	{Type: "hash", Keys: 20_000, Members: 8, Key: Form{Len: 24}, Member: Form{Len: 6}, Value: Form{Len: 20}},
-	{Type: "hash", Keys: 5_000, Members: 10, Key: Form{Len: 24}, Member: Form{Len: 6}, Value: Form{Len: 200}},
-	{Type: "hash", Keys: 1, Members: 100_000, Key: Form{Len: 24}, Member: Form{Len: 36}, Value: Form{Len: 100}},
-	{Type: "hash", Keys: 20_000, Members: 10, Key: Form{Len: 24}, Member: Form{Ints: true}, Value: Form{Ints: true}},
-	{Type: "stream", Keys: 20, Members: 10_000, Fields: 3, Key: Form{Len: 8}, Member: Form{Len: 5}, Value: Form{Len: 10}},
+	{Type: "string", Keys: 65_537, Key: Form{Len: 20}, Value: Form{Ints: true}},
+	{Type: "string", Keys: 50_000, Key: Form{Len: 36}, Value: Form{Len: 44}, Expires: 0.5},
+	{Type: "list", Keys: 100, Members: 2_000, Key: Form{Len: 16}, Value: Form{Len: 50}},
+	{Type: "list", Keys: 5_000, Members: 20, Key: Form{Len: 16}, Value: Form{Len: 20}},
+	{Type: "set", Keys: 500, Members: 200, Key: Form{Len: 16}, Member: Form{Len: 12}},
+	{Type: "set", Keys: 2_000, Members: 100, Key: Form{Len: 16}, Member: Form{Ints: true}},
+	{Type: "set", Keys: 1, Members: 100_000, Key: Form{Len: 16}, Member: Form{Len: 20}},
+	{Type: "zset", Keys: 1, Members: 100_000, Key: Form{Len: 16}, Member: Form{Len: 36}},
+	{Type: "zset", Keys: 5_000, Members: 20, Key: Form{Len: 16}, Member: Form{Len: 20}},
+	{Type: "zset", Keys: 300, Members: 400, Key: Form{Len: 16}, Member: Form{Len: 8}},
+	{Type: "hash", Keys: 10_000, Members: 8, Key: Form{Len: 24}, Member: Form{Len: 6}, Value: Form{Len: 20}},
+	{Type: "hash", Keys: 4_000, Members: 10, Key: Form{Len: 24}, Member: Form{Len: 6}, Value: Form{Len: 200}},
+	{Type: "hash", Keys: 1, Members: 70_000, Key: Form{Len: 24}, Member: Form{Len: 36}, Value: Form{Len: 100}},
+	{Type: "hash", Keys: 10_000, Members: 10, Key: Form{Len: 24}, Member: Form{Ints: true}, Value: Form{Ints: true}},
+	{Type: "stream", Keys: 10, Members: 10_000, Fields: 3, Key: Form{Len: 8}, Member: Form{Len: 5}, Value: Form{Len: 10}},
 }
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
@@ -239,7 +239,8 @@ func TestUsedMemoryIsThatOfRealServers(t *testing.T) {
 			got := l.allocator.Of(p.Heap())
 			off := got.Usable/used - 1
 			t.Logf("%s %-70v %12.0f %+.2f %%", l.model.Name, s, used, 100*off)
-			if math.Abs(off) > 0.01 {
+			const noise = 32 << 10 // buffers of clients
+			if math.Abs(got.Usable-used) > 0.01*used+noise {
 				t.Errorf("%s, %v: %.0f bytes are used, said is %.0f (%+.2f %%)", l.model.Name, s, used, got.Usable, 100*off)
 				for part, heap := range p {
 					t.Logf("    %-50s %v", part, l.allocator.Of(heap).Usable)
