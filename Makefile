@@ -33,7 +33,7 @@ test: ## build everything and run every test
 	@$(MAKE) --no-print-directory all
 	JOBS=$(JOBS) scripts/test.sh
 
-unit: ## run the unit tests and fuzzers built with PRESET: asan, ubsan, tsan, debug or coverage
+unit: ## run the unit tests and fuzzers built with PRESET: asan, ubsan, tsan or coverage
 	@scripts/need.sh build test
 	JOBS=$(JOBS) scripts/unit.sh $(PRESET)
 
