@@ -38,6 +38,7 @@ step clang-tidy check_tidy
 step shellcheck check_shell
 step gofmt check_gofmt
 step vet scripts/go.sh vet ./...
+step golangci scripts/go.sh run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run ./...
 step layers scripts/check_layers.py
 step documents scripts/check_doc_paths.py
 step version scripts/version.py --check

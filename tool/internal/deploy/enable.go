@@ -189,7 +189,7 @@ func (m machine) back(ctx context.Context, p plan, restarted bool, began time.Ti
 	}
 	state, err := m.restore(ctx, p, restarted)
 	if err != nil {
-		return fmt.Errorf("%s could not be put under Granary: %w; and it could not be taken back: %v%s", p.unit.id, cause, err, indented(log))
+		return fmt.Errorf("%s could not be put under Granary: %w; and it could not be taken back: %w%s", p.unit.id, cause, err, indented(log))
 	}
 	return fmt.Errorf("%s could not be put under Granary, %s: %w%s", p.unit.id, state, cause, indented(log))
 }
@@ -254,7 +254,10 @@ func (m machine) disable(ctx context.Context, u unit, restart bool) error {
 			return err
 		}
 		if err := m.manager.call(ctx, "daemon-reload"); err != nil {
-			return fmt.Errorf("%w (the drop-in is back: %v)", err, writeFile(path, string(data)))
+			if back := writeFile(path, string(data)); back != nil {
+				return fmt.Errorf("%w; the drop-in could not be restored: %w", err, back)
+			}
+			return fmt.Errorf("%w; the drop-in is restored", err)
 		}
 		m.say("%s: removed %s", u.id, path)
 	} else {

@@ -23,7 +23,8 @@ func integration(t *testing.T, name string) string {
 func TestImagesAndManifestsAgree(t *testing.T) {
 	version := strings.TrimSpace(readFile(t, repository+"VERSION"))
 	files := map[string]string{"chart": render(t, nil)}
-	for _, name := range []string{"docker/Dockerfile", "docker/mariadb.Dockerfile", "docker/compose.yaml", "kubernetes/sidecar.yaml", "kubernetes/node.yaml", "kubernetes/Dockerfile"} {
+	for _, name := range []string{"docker/Dockerfile", "docker/mariadb.Dockerfile", "docker/compose.yaml", "kubernetes/sidecar.yaml", "kubernetes/node.yaml",
+		"kubernetes/Dockerfile"} {
 		files[name] = integration(t, name)
 	}
 	for name, text := range files {
@@ -37,12 +38,14 @@ func TestImagesAndManifestsAgree(t *testing.T) {
 	if !strings.Contains(files["docker/Dockerfile"], "/src/build/lib/libgranary.so.1 "+inImage+"\n") {
 		t.Errorf("the image of the library does not hold %s", inImage)
 	}
-	for name, copied := range map[string]string{"docker/mariadb.Dockerfile": inImage + " /usr/local/lib/libgranary.so.1", "kubernetes/sidecar.yaml": `"` + inImage + `", "/granary/libgranary.so.1"`, "chart": `"` + inImage + `", "/granary/libgranary.so.1"`} {
+	for name, copied := range map[string]string{"docker/mariadb.Dockerfile": inImage + " /usr/local/lib/libgranary.so.1",
+		"kubernetes/sidecar.yaml": `"` + inImage + `", "/granary/libgranary.so.1"`, "chart": `"` + inImage + `", "/granary/libgranary.so.1"`} {
 		if !strings.Contains(files[name], copied) {
 			t.Errorf("%s does not copy %s", name, copied)
 		}
 	}
-	for name, preloaded := range map[string]string{"docker/mariadb.Dockerfile": "=/usr/local/lib/libgranary.so.1", "docker/compose.yaml": ": /granary/libgranary.so.1", "kubernetes/sidecar.yaml": "value: /granary/libgranary.so.1", "chart": "value: /granary/libgranary.so.1"} {
+	for name, preloaded := range map[string]string{"docker/mariadb.Dockerfile": "=/usr/local/lib/libgranary.so.1",
+		"docker/compose.yaml": ": /granary/libgranary.so.1", "kubernetes/sidecar.yaml": "value: /granary/libgranary.so.1", "chart": "value: /granary/libgranary.so.1"} {
 		if !strings.Contains(files[name], preloaded) {
 			t.Errorf("%s does not preload %s", name, preloaded)
 		}

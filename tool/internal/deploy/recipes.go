@@ -44,7 +44,8 @@ var recipes = []recipe{
 		return append(append([]string{"in the run script of " + s.Name + ", before exec:"}, exports(vars)...), "then: sv restart "+s.Name)
 	}},
 	{"an init script", []string{"/etc/init.d"}, func(s Service, vars []string) []string {
-		return append(append([]string{"at the end of /etc/default/" + s.Defaults + " (Debian) or /etc/sysconfig/" + s.Defaults + " (Red Hat):"}, exports(vars)...), "then: service "+s.Defaults+" restart")
+		return append(append([]string{"at the end of /etc/default/" + s.Defaults + " (Debian) or /etc/sysconfig/" + s.Defaults + " (Red Hat):"}, exports(vars)...),
+			"then: service "+s.Defaults+" restart")
 	}},
 	{"a shell", nil, func(_ Service, vars []string) []string { return []string{strings.Join(vars, " ") + " PROGRAM"} }},
 }

@@ -59,7 +59,8 @@ func options(w World, allocator string, environ []string) []Finding {
 			continue
 		}
 		if !contains(s.readBy, allocator) {
-			out = append(out, Finding{Severity: Warning, What: fmt.Sprintf("%s is set, but %s does not read it", s.variable, allocator), Remedy: remedy(s.variable, allocator, s.instead)})
+			out = append(out, Finding{Severity: Warning, What: fmt.Sprintf("%s is set, but %s does not read it", s.variable, allocator),
+				Remedy: remedy(s.variable, allocator, s.instead)})
 		} else if s.variable == "GRANARY_CONF" && w.Options != nil {
 			for _, wrong := range w.Options(value) {
 				out = append(out, Finding{Severity: Problem, What: "GRANARY_CONF: " + wrong, Remedy: "correct it; docs/reference/options.md lists the options"})

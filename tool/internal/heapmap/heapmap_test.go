@@ -35,7 +35,8 @@ func bitsOf(from, to int) []uint64 {
 // example has trackers of every state, slabs of two classes, and damage.
 func example() *inspect.HeapMap {
 	h := &inspect.HeapMap{OSPage: 4096, Granule: granule, Damage: []string{"the slab at 0x7f0000010000 counts 3 free objects, its bits say 4"}}
-	for i, state := range []inspect.TrackerState{inspect.TrackerSpans, inspect.TrackerSpans, inspect.TrackerLargeHead, inspect.TrackerLargeBody, inspect.TrackerFree, inspect.TrackerFree, inspect.TrackerDamaged} {
+	for i, state := range []inspect.TrackerState{inspect.TrackerSpans, inspect.TrackerSpans, inspect.TrackerLargeHead, inspect.TrackerLargeBody,
+		inspect.TrackerFree, inspect.TrackerFree, inspect.TrackerDamaged} {
 		h.Trackers = append(h.Trackers, inspect.Tracker{Address: base + uint64(i)*tracker, State: state, UsedBits: bitsOf(0, 0), DirtyBits: bitsOf(0, 0)})
 	}
 	h.Trackers = append(h.Trackers, inspect.Tracker{Address: base + 1<<30, State: inspect.TrackerSpans, UsedBits: bitsOf(0, 128), DirtyBits: bitsOf(0, 0)})
@@ -48,7 +49,8 @@ func example() *inspect.HeapMap {
 		{Address: base + tracker, Bytes: 4 * granule, Class: 2, ObjectSize: 32768, Objects: 2, Free: 2, FreeBits: []uint64{3}, CachedBits: []uint64{0}},
 	}
 	for i := range uint64(32) {
-		h.Slabs = append(h.Slabs, inspect.Slab{Address: base + 1<<30 + i*4*granule, Bytes: 4 * granule, Class: 3, ObjectSize: 1024, Objects: 64, Free: int(2 * i), FreeBits: []uint64{1<<(2*i) - 1}, CachedBits: []uint64{0}})
+		h.Slabs = append(h.Slabs, inspect.Slab{Address: base + 1<<30 + i*4*granule, Bytes: 4 * granule, Class: 3, ObjectSize: 1024, Objects: 64, Free: int(2 * i),
+			FreeBits: []uint64{1<<(2*i) - 1}, CachedBits: []uint64{0}})
 	}
 	h.Medium = []inspect.Block{{Address: base + 8*granule, Size: granule}, {Address: base + tracker + 8*granule, Size: 2 * granule, Cached: true}}
 	h.Large = []inspect.Block{{Address: base + 2*tracker, Size: tracker + 5*granule}}

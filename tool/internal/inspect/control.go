@@ -234,7 +234,7 @@ func (b *bell) wake() {
 	}
 	const futexWake = 1
 	address := uintptr(unsafe.Pointer(&b.page[b.offset]))
-	unix.Syscall6(unix.SYS_FUTEX, address, futexWake, math.MaxInt32, 0, 0, 0) // nobody waits, or some do
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address, futexWake, math.MaxInt32, 0, 0, 0) // nobody waits, or some do
 }
 
 func (b *bell) close() {

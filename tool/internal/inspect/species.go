@@ -19,7 +19,8 @@ type species struct {
 var allSpecies = []species{
 	{Ours, regexp.MustCompile(`^libgranary\b.*\.so`), []string{"granary_version"}, "GRANARY_CONF", nil},
 	{"jemalloc", regexp.MustCompile(`^(lib)?jemalloc.*\.so`), []string{"mallctlbymib"}, "<jemalloc>: ", regexp.MustCompile(`\b(\d+\.\d+\.\d+)-\d+-g[0-9a-f]{40}\b`)},
-	{"tcmalloc", regexp.MustCompile(`^(lib)?tcmalloc.*\.so`), []string{"tc_malloc_size", "MallocExtension_Internal_GetStatsInPbtxt", "TCMallocInternalMalloc"}, "tcmalloc: large alloc ", regexp.MustCompile(`gperftools (\d+\.\d+(?:\.\d+)?)`)},
+	{"tcmalloc", regexp.MustCompile(`^(lib)?tcmalloc.*\.so`), []string{"tc_malloc_size", "MallocExtension_Internal_GetStatsInPbtxt", "TCMallocInternalMalloc"},
+		"tcmalloc: large alloc ", regexp.MustCompile(`gperftools (\d+\.\d+(?:\.\d+)?)`)},
 	{"mimalloc", regexp.MustCompile(`^(lib)?mimalloc.*\.so`), []string{"mi_malloc"}, "mimalloc: ", nil},
 	{"snmalloc", regexp.MustCompile(`^(lib)?snmalloc.*\.so`), []string{"sn_rust_alloc", "__malloc_start_pointer"}, "snmalloc", nil},
 	{"rpmalloc", regexp.MustCompile(`^(lib)?rpmalloc.*\.so`), []string{"rpmalloc"}, "", nil},

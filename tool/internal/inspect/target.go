@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -163,7 +164,6 @@ search:
 			}
 		}
 	}
-	err := failure(ErrNotGranary, "process %d does not run Granary but %s: start it with `granary run -- COMMAND`", pid, name)
-	err.(*Error).Allocator = name
-	return err
+	sentence := fmt.Sprintf("process %d does not run Granary but %s: start it with `granary run -- COMMAND`", pid, name)
+	return &Error{Cause: ErrNotGranary, Sentence: sentence, Allocator: name}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
-var requests = []uint64{0, 1, 4, 8, 9, 10, 16, 17, 24, 25, 100, 128, 129, 160, 161, 1000, 1024, 1025, 5000, 14336, 14337, 65535, 65536, 65537, 100000, 131000, 200000, 1 << 20, 1<<20 + 1, 5000000}
+var requests = []uint64{0, 1, 4, 8, 9, 10, 16, 17, 24, 25, 100, 128, 129, 160, 161, 1000, 1024, 1025, 5000, 14336, 14337, 65535, 65536, 65537, 100000,
+	131000, 200000, 1 << 20, 1<<20 + 1, 5000000}
 
 // usable asks the real allocator behind preload.
 func usable(t *testing.T, preload string) []uint64 {

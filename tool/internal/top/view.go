@@ -222,7 +222,8 @@ func (m Model) figures(s Sample) []string {
 	cells := [][]string{
 		{"live", b("live"), "allocations", count("allocations")},
 		{"caches", term.Bytes(figure(s.Heap, "cached") + figure(s.Heap, "depot")), "frees", count("frees")},
-		{"free in slabs", term.Bytes(figure(s.Heap, "slab_free") - min(figure(s.Heap, "slab_free"), figure(s.Heap, "slab_clean"))), "given back", term.Bytes(uint64(perSecond("released"))) + "/s"},
+		{"free in slabs", term.Bytes(figure(s.Heap, "slab_free") - min(figure(s.Heap, "slab_free"), figure(s.Heap, "slab_clean"))), "given back",
+			term.Bytes(uint64(perSecond("released"))) + "/s"},
 		{"dirty", b("dirty"), "lock waits", fmt.Sprintf("%.0f/s", waits)},
 		{"metadata", b("metadata_used"), "memory pressure", fmt.Sprintf("%.1f %%", s.Pressure)},
 	}
@@ -247,7 +248,8 @@ func (m Model) classLines(s Sample) []string {
 	by := classOrders[m.classBy]
 	classes := slices.DeleteFunc(slices.Clone(s.Heap.Classes), func(c inspect.Class) bool { return by.of(c) == 0 })
 	slices.SortStableFunc(classes, func(a, b inspect.Class) int { return cmp.Compare(by.of(b), by.of(a)) })
-	lines := []string{"", cut(inverse.Render(pad(fmt.Sprintf("%10s %12s %12s %12s %10s %14s  by %s", "SIZE", "LIVE", "LIVE BYTES", "WASTE", "SLABS", "ALLOCATIONS", by.name), m.width)), m.width)}
+	lines := []string{"", cut(inverse.Render(pad(fmt.Sprintf("%10s %12s %12s %12s %10s %14s  by %s", "SIZE", "LIVE", "LIVE BYTES", "WASTE", "SLABS",
+		"ALLOCATIONS", by.name), m.width)), m.width)}
 	for _, c := range classes {
 		lines = append(lines, cut(fmt.Sprintf("%10s %12s %12s %12s %10s %14s", term.Count(c.Size), term.Count(c.Live), term.Bytes(c.LiveBytes()),
 			term.Bytes(c.WasteBytes()), term.Count(c.Slabs), term.Count(c.Allocations)), m.width))

@@ -175,11 +175,13 @@ func TestMariaDB(t *testing.T) {
 		root = nil
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := exec.Command(install, append([]string{"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal", "--skip-test-db"}, root...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(install, append([]string{"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal", "--skip-test-db"},
+		root...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	socket := filepath.Join(dir, "s")
-	pid, _ := start(t, testkit.Library(t), append([]string{server, "--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--pid-file=" + dir + "/pid"}, root...)...)
+	pid, _ := start(t, testkit.Library(t), append([]string{server, "--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking",
+		"--pid-file=" + dir + "/pid"}, root...)...)
 	for range 3000 {
 		if _, err := os.Stat(socket); err == nil {
 			break

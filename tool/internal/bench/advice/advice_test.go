@@ -123,7 +123,8 @@ func TestDeployLinesAreExact(t *testing.T) {
 	if got := Deploy(allocators.Contender{Name: "glibc", System: true}, "x"); len(got) != 1 || !strings.Contains(got[0].Lines, "Nothing is to be done") {
 		t.Errorf("%+v", got)
 	}
-	if got := Deploy(allocators.Contender{Name: "glibc:a", System: true, Env: []string{"MALLOC_ARENA_MAX=2"}}, "x"); strings.Contains(got[1].Lines, "COPY") || !strings.Contains(got[1].Lines, "ENV MALLOC_ARENA_MAX=\"2\"") {
+	if got := Deploy(allocators.Contender{Name: "glibc:a", System: true, Env: []string{"MALLOC_ARENA_MAX=2"}}, "x"); strings.Contains(got[1].Lines, "COPY") ||
+		!strings.Contains(got[1].Lines, "ENV MALLOC_ARENA_MAX=\"2\"") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -162,7 +162,8 @@ func TestTicksAreRoundAndEnough(t *testing.T) {
 }
 
 func TestWordsAreAsLongAsTheyWereLaidOutWhateverTheReadersFont(t *testing.T) {
-	f := Figure{Kind: Ratios, Name: "x", Title: "a < b", XLabel: "times", LogX: true, Labels: []string{"one"}, Lines: []Line{{Name: "glibc", Points: []Point{{X: 2, Low: 1, High: 3}}}}}
+	f := Figure{Kind: Ratios, Name: "x", Title: "a < b", XLabel: "times", LogX: true, Labels: []string{"one"},
+		Lines: []Line{{Name: "glibc", Points: []Point{{X: 2, Low: 1, High: 3}}}}}
 	var svg bytes.Buffer
 	if err := f.SVG(&svg); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ var Command = cli.Command{
 		{Line: "bench readme bench/results/2026-11-21", Does: "show these results in README.md"},
 		{Line: "bench readme --check", Does: "see whether README.md shows what the folder that it names holds"},
 	},
-	Exits: []cli.Exit{{Code: 0, Meaning: "fine"}, {Code: cli.CodeFailed, Meaning: "with --check: the README shows something else; or it failed"}, {Code: cli.CodeUsage, Meaning: "the command line is wrong"}},
+	Exits: []cli.Exit{{Code: 0, Meaning: "fine"}, {Code: cli.CodeFailed, Meaning: "with --check: the README shows something else; or it failed"},
+		{Code: cli.CodeUsage, Meaning: "the command line is wrong"}},
 	Takes: cli.Files, Setup: setup,
 }
 

@@ -79,7 +79,8 @@ func results(rounds int, slow, large float64) *result.Results {
 const layout = `
 plot = "docs/images/measured.svg"
 goal = [{name = "rss", title = "memory"}]
-column = [{title = "glibc", from = ["glibc"]}, {title = "jemalloc", from = ["new-jemalloc", "jemalloc"]}, {title = "mimalloc", from = ["mimalloc"]}, {title = "Granary", from = ["granary"]}]
+column = [{title = "glibc", from = ["glibc"]}, {title = "jemalloc", from = ["new-jemalloc", "jemalloc"]}, {title = "mimalloc", from = ["mimalloc"]},
+	{title = "Granary", from = ["granary"]}]
 [[row]]
 title = "peak RSS of $PROGRAMS programs to the best of $ALLOCATORS"
 scenario = "store"
@@ -196,7 +197,8 @@ func TestASingleRoundIsSaidToShowNothing(t *testing.T) {
 	if _, err := command(t, dir, filepath.Join(dir, "results/today")); err != nil {
 		t.Fatal(err)
 	}
-	if text := string(readFile(t, filepath.Join(dir, "README.md"))); !strings.Contains(text, "one round, which shows no difference yet") || !strings.Contains(text, "list first the rows in which a peer was ahead") {
+	if text := string(readFile(t, filepath.Join(dir, "README.md"))); !strings.Contains(text, "one round, which shows no difference yet") ||
+		!strings.Contains(text, "list first the rows in which a peer was ahead") {
 		t.Errorf("%s", text)
 	}
 }

@@ -37,9 +37,10 @@ func golden(t *testing.T, name, got string) {
 func example() *result.Results {
 	r := &result.Results{
 		Schema: result.Schema, Scenario: "example", Version: "1.2.3", Rounds: 3, Seconds: 42,
-		Started:    time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		Machine:    result.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
-		Contenders: []allocators.Contender{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}}, {Name: "granary", Path: "/lib/g.so", SHA256: "0123456789abcdef"}},
+		Started: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		Machine: result.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
+		Contenders: []allocators.Contender{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}},
+			{Name: "granary", Path: "/lib/g.so", SHA256: "0123456789abcdef"}},
 		Rows: []result.Row{
 			{Phase: "pair", Metric: result.MetricWall, Unit: "s", Better: result.Lower},
 			{Phase: "pair", Metric: result.MetricPeakRSS, Unit: "bytes", Better: result.Lower},

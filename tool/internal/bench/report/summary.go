@@ -98,7 +98,8 @@ func facts(b *bytes.Buffer, all []*result.Results) {
 		}
 	}
 	fmt.Fprintf(b, "%s: %s in %v with granary %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s.",
-		all[0].Started.UTC().Format("2 January 2006"), term.Counted(len(all), "scenario"), time.Duration(seconds*float64(time.Second)).Round(time.Second), all[0].Version, m.CPU, m.CPUs, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages)
+		all[0].Started.UTC().Format("2 January 2006"), term.Counted(len(all), "scenario"), time.Duration(seconds*float64(time.Second)).Round(time.Second),
+		all[0].Version, m.CPU, m.CPUs, float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages)
 	if ran > 0 {
 		fmt.Fprintf(b, " Other processes took %.1f %% of one CPU meanwhile, the hypervisor %.1f %%.", 100*others/ran, 100*stolen/ran)
 	}

@@ -95,7 +95,8 @@ func TestCompareShowsWhatChanged(t *testing.T) {
 	}
 	out, err := run(t, "bench compare", dirA, dirB, "--fail")
 	var exit *cli.ExitError
-	if !errors.As(err, &exit) || exit.Code != cli.CodeFailed || !strings.Contains(out, "10.0 % worse") || !strings.Contains(out, "4 rows compared; 3 show no difference, 1 became worse.") {
+	if !errors.As(err, &exit) || exit.Code != cli.CodeFailed || !strings.Contains(out, "10.0 % worse") ||
+		!strings.Contains(out, "4 rows compared; 3 show no difference, 1 became worse.") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := run(t, "bench compare", dirB, dirA, "--fail"); err != nil || !strings.Contains(out, "9.1 % better") {
@@ -145,7 +146,8 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := -1
-	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Best allocators", "[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (nobody else",
+	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Best allocators",
+		"[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (nobody else",
 		"### Remarks", "- example, other, third: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
 		at := strings.Index(string(data), wanted)
 		if wanted[0] != '-' && at < last || at < 0 {

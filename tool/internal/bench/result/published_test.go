@@ -21,7 +21,8 @@ func TestPublishedResultsHoldEveryValueOfEveryRound(t *testing.T) {
 		t.Fatalf("%d results, %v", len(all), err)
 	}
 	got := all[0]
-	if got.Scenario != raw.Scenario || got.Rounds != 3 || !got.Started.Equal(raw.Started) || len(got.Rows) != len(raw.Rows) || len(got.Failures) != 1 || len(got.Notes) != 1 || len(got.Contenders) != 2 {
+	if got.Scenario != raw.Scenario || got.Rounds != 3 || !got.Started.Equal(raw.Started) || len(got.Rows) != len(raw.Rows) || len(got.Failures) != 1 ||
+		len(got.Notes) != 1 || len(got.Contenders) != 2 {
 		t.Errorf("%+v", got)
 	}
 	for i, row := range raw.Rows {

@@ -19,7 +19,8 @@ import (
 // tuned are simulated results: the RSS of each contender, by factor.
 func tuned(factors map[string]float64) *result.Results {
 	r := &result.Results{Rows: []result.Row{{Phase: "p", Metric: "RSS", Unit: "bytes", Better: result.Lower}}}
-	for _, name := range []string{"granary", "granary:dirty_decay_ms=0", "granary:dirty_decay_ms=100", "granary:cache_bytes=262144", "granary:cache=false", "granary:dirty_decay_ms=100+cache_bytes=262144"} {
+	for _, name := range []string{"granary", "granary:dirty_decay_ms=0", "granary:dirty_decay_ms=100", "granary:cache_bytes=262144", "granary:cache=false",
+		"granary:dirty_decay_ms=100+cache_bytes=262144"} {
 		factor, ok := factors[name]
 		if !ok {
 			continue
@@ -86,11 +87,13 @@ func TestTheConclusionSaysByHowMuchOrThatNothingHelps(t *testing.T) {
 	goal, _ := advice.Find("rss")
 	both := "granary:dirty_decay_ms=100+cache_bytes=262144"
 	var out bytes.Buffer
-	if err := conclude(&out, tuned(map[string]float64{"granary": 1, both: 0.75}), goal, both, "granary", "redis"); err != nil || !strings.Contains(out.String(), "% less memory than granary as it is") || !strings.Contains(out.String(), "redis.service.d") {
+	if err := conclude(&out, tuned(map[string]float64{"granary": 1, both: 0.75}), goal, both, "granary", "redis"); err != nil ||
+		!strings.Contains(out.String(), "% less memory than granary as it is") || !strings.Contains(out.String(), "redis.service.d") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	out.Reset()
-	if err := conclude(&out, tuned(map[string]float64{"granary": 1, both: 1.01}), goal, both, "granary", "redis"); err != nil || !strings.Contains(out.String(), "keep granary as it is") {
+	if err := conclude(&out, tuned(map[string]float64{"granary": 1, both: 1.01}), goal, both, "granary", "redis"); err != nil ||
+		!strings.Contains(out.String(), "keep granary as it is") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

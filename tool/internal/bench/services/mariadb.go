@@ -29,7 +29,8 @@ var mariadb = scenario.Scenario{
 	},
 	Params: []scenario.Param{
 		{Name: "threads", Kind: scenario.Numbers, Full: "16,64,256,1024,4096", Quick: "16,256", Least: 1, Help: "connections at once, step by step on one server"},
-		{Name: "workloads", Kind: scenario.Words, Full: "oltp_read_only,oltp_read_write", Quick: "oltp_read_only", OneOf: []string{"oltp_read_only", "oltp_read_write"}, Help: "sysbench's tests"},
+		{Name: "workloads", Kind: scenario.Words, Full: "oltp_read_only,oltp_read_write", Quick: "oltp_read_only",
+			OneOf: []string{"oltp_read_only", "oltp_read_write"}, Help: "sysbench's tests"},
 		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
 		{Name: "rows", Kind: scenario.Number, Full: "100000", Long: "1000000", Least: 1000, Help: "of the table"},
 		{Name: "warmup", Kind: scenario.Duration, Full: "3s", Quick: "1s", Help: "of load before the first step"},
@@ -56,7 +57,8 @@ func mariadbPhases(values scenario.Values) []scenario.Phase {
 		for _, threads := range values.Numbers("threads") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d threads", workload, threads),
-				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
+				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"),
+					scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return mariadbStep(ctx, v, workload, threads) },
 			})

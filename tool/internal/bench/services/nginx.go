@@ -76,7 +76,8 @@ func nginxPhases(values scenario.Values) []scenario.Phase {
 		for _, connections := range values.Numbers("connections") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d connections", page, connections),
-				Rows: append([]result.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s"), scenario.LowerRow("server CPU a request", "us"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
+				Rows: append([]result.Row{scenario.HigherRow(scenario.MetricThroughput, "1/s"), scenario.LowerRow("server CPU a request", "us"),
+					scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP90, scenario.MetricP99)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error {
 					return nginxStep(ctx, v, fmt.Sprintf("http://127.0.0.1:%d%s", port, nginxPages[page]), connections)

@@ -50,7 +50,8 @@ func postgresPhases(values scenario.Values) []scenario.Phase {
 		for _, clients := range values.Numbers("clients") {
 			list = append(list, scenario.Phase{
 				Name: fmt.Sprintf("%s, %d clients", workload, clients),
-				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"), scenario.ShareRow()},
+				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"),
+					scenario.ShareRow()},
 					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
 				Do: func(ctx context.Context, v *scenario.Visit) error { return postgresStep(ctx, v, workload, clients) },
 			})

@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -43,7 +44,7 @@ func (r *redisVisit) getSet(round int) func(ctx context.Context, c *redis.Client
 		if n%2 == 0 {
 			return c.Set(ctx, name, value[:100+dice.IntN(900)], 0).Err()
 		}
-		if err := c.Get(ctx, name).Err(); err != nil && err != redis.Nil {
+		if err := c.Get(ctx, name).Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return err
 		}
 		return nil

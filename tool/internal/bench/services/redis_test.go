@@ -83,7 +83,8 @@ redis-cli -p "$port" set "${prefix}1" value >&2 || exit 4
 cat > "$out" <<'END'
 {"configuration": {"ratio": "1:1"}, "ALL STATS": {"Runtime": {"Total duration": 1000},
  "Sets": {"Ops/sec": 10.0, "Percentile Latencies": {"p50.00": 9.0, "p99.00": 9.0, "p99.90": 9.0}},
- "Totals": {"Count": 4000, "Ops/sec": 4000.5, "Latency": 0.3, "Percentile Latencies": {"p50.00": 0.25, "p99.00": 1.5, "p99.90": 4.25, "Histogram log format": {"Compressed Histogram": "x"}}}}}
+ "Totals": {"Count": 4000, "Ops/sec": 4000.5, "Latency": 0.3,
+	"Percentile Latencies": {"p50.00": 0.25, "p99.00": 1.5, "p99.90": 4.25, "Histogram log format": {"Compressed Histogram": "x"}}}}}
 END
 `
 

@@ -152,7 +152,8 @@ func TestEveryScenarioHasALargerAndASmallerSize(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]map[string]string{
-		"redis": {"requests": "10000000"}, "kv": {"requests": "10000000"}, "mariadb": {"rows": "1000000", "threads": "16,64,256,1024,4096", "workloads": "oltp_read_only,oltp_read_write"},
+		"redis": {"requests": "10000000"}, "kv": {"requests": "10000000"},
+		"mariadb": {"rows": "1000000", "threads": "16,64,256,1024,4096", "workloads": "oltp_read_only,oltp_read_write"},
 	} {
 		for _, s := range All {
 			values, _ := scenario.Resolve(s.Params, scenario.Long) // checked above

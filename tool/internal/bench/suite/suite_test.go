@@ -196,7 +196,8 @@ func TestWhatIsNotPreparedInTimeIsGivenUp(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	var out bytes.Buffer
-	r := &runner{options: options{out: t.TempDir(), allocators: "glibc", goal: "rss"}, env: cli.Env{Stdout: &out, Stderr: &out, Environ: os.Environ()}, now: time.Now, size: scenario.Quick}
+	r := &runner{options: options{out: t.TempDir(), allocators: "glibc", goal: "rss"}, env: cli.Env{Stdout: &out, Stderr: &out, Environ: os.Environ()},
+		now: time.Now, size: scenario.Quick}
 	start := time.Now()
 	x, err := r.openWithin(context.Background(), Entry{Name: "rax"}, 200*time.Millisecond)
 	if x != nil || err == nil || err.Error() != "it was not prepared within 200ms" || time.Since(start) > time.Minute {
