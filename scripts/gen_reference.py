@@ -106,7 +106,7 @@ when such a reader could misread a row; a reader refuses versions it does not kn
 
 | table | row |
 | --- | --- |
-| constants | text name, 4 bytes zero, 8 bytes value |
+| constants | text name; 4 bytes: of an offset, the width of the member or of its elements, else zero; 8 bytes value |
 | cells | text name; 4 bytes base; 8 bytes offset; 4 bytes each: stride, count, width, scale |
 | metrics | texts name, kind, unit, layer, meaning; 4 bytes: index of a cell, or all ones |
 | options | texts name, type, meaning; 4 bytes whether it can change at run time; 8 bytes offset in the options; 4 bytes width, 4 zero; 8 bytes each: default, lowest, highest |
@@ -308,11 +308,11 @@ def layout_page():
     bases = re.search(r"enum class Base : uint32_t \{(.*?)\}", header, re.S).group(1).replace("k", "").split(",")
     version = re.search(r"kDescriptorVersion = (\d+)", header).group(1)
     return LAYOUT_TEXT.format(
-        notice=notice("core/src/reflect/*.def"), version=version,
+        notice=notice("core/src/reflect/layout.def"), version=version,
         bases="\n".join(f"{i}. {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', base.strip()).lower()}"
                         for i, base in enumerate(bases)),
-        cells=name_list(reflect / "cells.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
-        constants=name_list(reflect / "constants.def", ["CONSTANT", "OFFSET"]) +
+        cells=name_list(reflect / "layout.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
+        constants=name_list(reflect / "layout.def", ["CONSTANT", "OFFSET"]) +
         ", `option_source.`*name* for each source of options, and `option_word.`*option*`.`*word* for each "
         "value that is a word")
 

@@ -1,5 +1,5 @@
 // What sampling has seen, in one mapping of its own: a head, then arrays whose places and row sizes
-// the descriptor tells (reflect/constants.def, reflect/cells.def; docs/design/profile.md). Written
+// the descriptor tells (reflect/layout.def; docs/design/profile.md). Written
 // under the profile's lock only. A reader outside takes no lock: each row has a sequence number
 // that is odd while the row changes, so a row that reads alike twice with an even number is whole.
 #pragma once

@@ -1,12 +1,14 @@
 #include "reflect/layout.h"
 
+#include <type_traits>
 #include "arena/arena.h"
+
 #include "config/options.h"
 #include "layers/layers.h"
 #include "stats/snapshot.h"
 #include "upkeep/upkeep.h"
 
-// Every structure here is laid out as C would do it, but for its access specifiers.
+// Each structure here is laid out as in C, apart from its access specifiers.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace granary {
@@ -15,6 +17,7 @@ namespace {
 struct NamedConstant {
   const char* name;
   int64_t value;
+  uint32_t width;
 };
 
 struct NamedCell {
@@ -30,6 +33,12 @@ constexpr uint32_t SizeOf() {
   return sizeof(T);  // NOLINT(bugprone-sizeof-expression)
 }
 
+// Of a member, or of an element if the member is an array.
+template <class T>
+constexpr uint32_t ElementSize() {
+  return SizeOf<std::remove_all_extents_t<T>>();
+}
+
 template <class T, size_t n>
 constexpr size_t CountOf(const T (&)[n]) {
   return n;
@@ -38,7 +47,7 @@ constexpr size_t CountOf(const T (&)[n]) {
 }  // namespace
 
 // Not defined: a call of these at compile time is the error.
-uint32_t CountersNameACellThatIsNotInCellsDef();
+uint32_t CountersNameACellThatIsNotInLayoutDef();
 uint32_t TheTextsNeedMoreRoomInTheDescriptor();
 
 // A friend of every structure whose members it names.
@@ -51,11 +60,11 @@ struct Layout {
   using Word = Mutex<Linux>;
 
   static constexpr NamedConstant kConstants[] = {
-#define CONSTANT(name, value) {name, static_cast<int64_t>(value)},
-#define OFFSET(name, type, member) {name, static_cast<int64_t>(offsetof(type, member))},
-#include "reflect/constants.def"
-#undef CONSTANT
-#undef OFFSET
+#define CONSTANT(name, value) {name, static_cast<int64_t>(value), 0},
+#define OFFSET(name, type, member)                     \
+  {name, static_cast<int64_t>(offsetof(type, member)), \
+   ElementSize<decltype(static_cast<type*>(nullptr)->member)>()},
+#include "reflect/layout.def"
   };
 
   static constexpr NamedCell kCells[] = {
@@ -80,11 +89,7 @@ struct Layout {
   CELLS(name ".held", base, type, array, member.word_, 0)   \
   CELLS(name ".turns", base, type, array, member.turns_, 0) \
   CELLS(name ".contentions", base, type, array, member.contentions_, 1)
-#include "reflect/cells.def"
-#undef CELL
-#undef CELLS
-#undef LOCK
-#undef LOCKS
+#include "reflect/layout.def"
   };
 
   struct NamedOption {
@@ -117,7 +122,7 @@ struct Layout {
     for (size_t i = 0; i < CountOf(kCells); ++i) {
       if (SameText(kCells[i].name, name)) return static_cast<uint32_t>(i);
     }
-    return CountersNameACellThatIsNotInCellsDef();
+    return CountersNameACellThatIsNotInLayoutDef();
   }
 
   static consteval ClassRow RowOf(SizeClass c) {
@@ -149,7 +154,7 @@ struct Layout {
   template <size_t kText>
   static consteval void FillRows(Descriptor<kText>& d, TextPool& pool) {
     for (size_t i = 0; i < d.constants.size(); ++i) {
-      d.constants[i] = {pool.Put(kConstants[i].name), 0, kConstants[i].value};
+      d.constants[i] = {pool.Put(kConstants[i].name), kConstants[i].width, kConstants[i].value};
     }
     for (size_t i = 0; i < d.cells.size(); ++i) {
       const NamedCell& c = kCells[i];

@@ -22,7 +22,7 @@ using TextAt = uint32_t;
 
 struct ConstantRow {
   TextAt name;
-  uint32_t padding;
+  uint32_t width;  // of an offset, the bytes of the member, or of its elements; else zero
   int64_t value;
 };
 

@@ -66,6 +66,7 @@ type layout struct {
 	version   int
 	library   string
 	constants map[string]int64
+	widths    map[string]uint32           // of the members at the constants that are offsets
 	sources   map[uint64]string           // of the values of options
 	words     map[string]map[int64]string // for values of options
 	cells     []cell
@@ -146,12 +147,14 @@ func decodeLayout(all []byte) (*layout, error) {
 		version:   int(u32(all[8:])),
 		library:   d.text(u32(all[16:])),
 		constants: map[string]int64{},
+		widths:    map[string]uint32{},
 		sources:   map[uint64]string{},
 		words:     map[string]map[int64]string{},
 		cellNames: map[string]int{},
 	}
 	d.rows(tableConstants, 16, func(row []byte) {
-		l.constants[d.text(u32(row))] = int64(u64(row[8:]))
+		name := d.text(u32(row))
+		l.constants[name], l.widths[name] = int64(u64(row[8:])), u32(row[4:])
 	})
 	numbers := uint32(0)
 	d.rows(tableCells, 32, func(row []byte) {
