@@ -38,13 +38,13 @@ size_t Limits::GroupCeiling(size_t held) noexcept {
   }
   GroupRoom room;
   if (!group_.Read(&room)) {
-    skip_ = kRareLook;
+    skip_ = kRefreshesToSkip;
     scarce_.Set(false, true);
     return kNone;
   }
   scarce_.Set(room.Left() <= room.limit / kScarce, room.Left() >= room.limit / kAmple);
-  // What others in the group use is theirs; what is left may become ours, but for the margin. Of
-  // what is held some may not be resident after all, and would be again without being counted.
+  // The heap may take the room that is left in the group, except the margin. The smaller of held
+  // and RSS counts: held memory may not be resident.
   const uint64_t ceiling = Least(held, ResidentSet()) + room.Left();
   // Never zero, which stands for no ceiling.
   return ceiling > room.limit / kMargin ? ceiling - room.limit / kMargin : 1;
@@ -59,7 +59,7 @@ bool Limits::PressureIsHigh() noexcept {
   return stalled_.Set(percent >= kStallsFrom, percent < kStallsTo);
 }
 
-void Limits::Look(size_t held) noexcept {
+void Limits::Refresh(size_t held) noexcept {
   size_t ceiling = GroupCeiling(held);
   for (const int64_t given : {options.soft_limit, options.hard_limit}) {
     if (given > 0) ceiling = Least(ceiling, static_cast<size_t>(given));

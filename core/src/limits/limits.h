@@ -1,5 +1,5 @@
 // How much the heap may hold: what the options, the memory cgroup and the machine's memory pressure
-// (PSI, Documentation/accounting/psi.rst of the kernel) leave it. Looked at once a window.
+// (PSI, Documentation/accounting/psi.rst of the kernel) leave it. Read once in each decay window.
 #pragma once
 
 #include <atomic>
@@ -32,14 +32,15 @@ class Limits {
 
   // Reads what the system says now. `held` is what the heap holds: bytes in use or free but
   // resident, without pages of slabs that hold nothing. One caller at a time.
-  void Look(size_t held) noexcept;
+  void Refresh(size_t held) noexcept;
 
-  // Above it the heap gives back at once what it can, in bytes of what Look calls held. Any thread.
+  // Above it the heap gives back at once what it can, in bytes of what Refresh calls held. Any
+  // thread.
   size_t ceiling() const noexcept {
     const size_t bytes = ceiling_.load(std::memory_order_relaxed);
     return bytes == 0 ? kNone : bytes;
   }
-  // What was asked of the heap and cannot be met now: the ceiling rises until the next look.
+  // The heap needs more than the ceiling allows: it rises until the next Refresh.
   void Raise(size_t bytes) noexcept { ceiling_.store(bytes, std::memory_order_relaxed); }
   // Memory is scarce: nothing unused is worth keeping. Any thread.
   bool pressed() const noexcept { return pressed_.load(std::memory_order_relaxed); }
@@ -50,10 +51,10 @@ class Limits {
   size_t GroupCeiling(size_t held) noexcept;
   bool PressureIsHigh() noexcept;
 
-  // A group without a limit is looked at again after so many windows.
-  static constexpr unsigned kRareLook = 16;
+  // A group without a limit is read again after so many calls of Refresh.
+  static constexpr unsigned kRefreshesToSkip = 16;
 
-  std::atomic<size_t> ceiling_{0};  // 0 before the first look
+  std::atomic<size_t> ceiling_{0};  // 0 before the first Refresh
   std::atomic<bool> pressed_{false};
   const char* root_;
   Cgroup group_;

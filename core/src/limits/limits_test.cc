@@ -101,7 +101,7 @@ TEST_F(LimitsTest, NoGroupNoFileAndNoLimitAreNoCeiling) {
   root_.Put("/sys/fs/cgroup/free/memory.current", "100000000");
   EXPECT_FALSE(Cgroup(root_.path()).Read(&room));
   Limits limits(root_.path());
-  limits.Look(kGiB);
+  limits.Refresh(kGiB);
   EXPECT_EQ(limits.ceiling(), Limits::kNone);
   EXPECT_FALSE(limits.pressed());
 }
@@ -109,15 +109,15 @@ TEST_F(LimitsTest, NoGroupNoFileAndNoLimitAreNoCeiling) {
 TEST_F(LimitsTest, TheCeilingIsWhatIsHeldAndWhatIsLeftButForAMargin) {
   PutNested();
   Limits limits(root_.path());
-  limits.Look(200000000);
+  limits.Refresh(200000000);
   EXPECT_EQ(limits.ceiling(), 200000000u + 300000000u - 600000000u / 10);
   const size_t pages = 100000000 / Linux::PageSize();
   root_.Put("/proc/self/statm", "999999 " + std::to_string(pages) + " 3 4 0 5 0");
-  limits.Look(200000000);
+  limits.Refresh(200000000);
   EXPECT_EQ(limits.ceiling(), pages * Linux::PageSize() + 300000000u - 600000000u / 10)
       << "no more of it is in memory";
   options.follow_cgroup = false;
-  limits.Look(200000000);
+  limits.Refresh(200000000);
   EXPECT_EQ(limits.ceiling(), Limits::kNone);
 }
 
@@ -125,51 +125,51 @@ TEST_F(LimitsTest, AGroupThatOthersFilledIsACeilingToo) {
   PutNested();
   root_.Put("/sys/fs/cgroup/service/memory.current", "1000000000");
   Limits limits(root_.path());
-  limits.Look(kMiB);
+  limits.Refresh(kMiB);
   EXPECT_LT(limits.ceiling(), kMiB);
 }
 
 TEST_F(LimitsTest, ScarcityEndsWellAboveWhereItBegan) {
   PutNested();
   Limits limits(root_.path());
-  const auto look_at = [&](const char* used) {
+  const auto pressed_at = [&](const char* used) {
     root_.Put("/sys/fs/cgroup/service/redis/memory.current", used);
-    limits.Look(200000000);
+    limits.Refresh(200000000);
     return limits.pressed();
   };
-  EXPECT_FALSE(look_at("350000000"));
-  EXPECT_TRUE(look_at("640000000"));
-  EXPECT_TRUE(look_at("590000000")) << "a tenth is free, which is not ample";
-  EXPECT_FALSE(look_at("550000000"));
-  EXPECT_FALSE(look_at("590000000"));
+  EXPECT_FALSE(pressed_at("350000000"));
+  EXPECT_TRUE(pressed_at("640000000"));
+  EXPECT_TRUE(pressed_at("590000000")) << "a tenth is free, which is not ample";
+  EXPECT_FALSE(pressed_at("550000000"));
+  EXPECT_FALSE(pressed_at("590000000"));
 }
 
 TEST_F(LimitsTest, TheLeastOfAllCeilingsHolds) {
   PutNested();
   Limits limits(root_.path());
   options.soft_limit = 300000000;
-  limits.Look(200000000);
+  limits.Refresh(200000000);
   EXPECT_EQ(limits.ceiling(), 300000000u);
   options.hard_limit = 250000000;
-  limits.Look(200000000);
+  limits.Refresh(200000000);
   EXPECT_EQ(limits.ceiling(), 250000000u);
 }
 
 TEST_F(LimitsTest, PressureHasHysteresis) {
   Limits limits(root_.path());
-  const auto look_at = [&](const std::string& percent) {
+  const auto pressed_at = [&](const std::string& percent) {
     root_.Put("/proc/pressure/memory", "some avg10=" + percent + " avg60=0.00\nfull avg10=99.00");
-    limits.Look(0);
+    limits.Refresh(0);
     return limits.pressed();
   };
-  EXPECT_FALSE(look_at("9.99"));
-  EXPECT_TRUE(look_at("10.00"));
-  EXPECT_TRUE(look_at("5.00"));
-  EXPECT_FALSE(look_at("1.99"));
-  EXPECT_FALSE(look_at("5.00"));
-  EXPECT_TRUE(look_at("100.00"));
+  EXPECT_FALSE(pressed_at("9.99"));
+  EXPECT_TRUE(pressed_at("10.00"));
+  EXPECT_TRUE(pressed_at("5.00"));
+  EXPECT_FALSE(pressed_at("1.99"));
+  EXPECT_FALSE(pressed_at("5.00"));
+  EXPECT_TRUE(pressed_at("100.00"));
   options.follow_pressure = false;
-  EXPECT_FALSE(look_at("100.00"));
+  EXPECT_FALSE(pressed_at("100.00"));
 }
 
 TEST_F(LimitsTest, PressureOfAGroupOfVersionTwoIsItsOwn) {
@@ -177,7 +177,7 @@ TEST_F(LimitsTest, PressureOfAGroupOfVersionTwoIsItsOwn) {
   root_.Put("/proc/pressure/memory", "some avg10=50.00");
   root_.Put("/sys/fs/cgroup/service/redis/memory.pressure", "some avg10=0.00");
   Limits limits(root_.path());
-  limits.Look(0);
+  limits.Refresh(0);
   EXPECT_FALSE(limits.pressed());
 }
 

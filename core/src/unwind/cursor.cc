@@ -2,7 +2,7 @@
 
 namespace granary::unwind {
 
-bool Cursor::Look() noexcept {
+bool Cursor::Load() noexcept {
   if (at_ >= first_ && at_ < first_ + held_) return true;
   const size_t left = end_ - at_;
   held_ = left < sizeof window_ ? left : sizeof window_;

@@ -32,7 +32,7 @@ class Cursor {
     return value;
   }
   uint8_t Byte() noexcept {
-    if (AtEnd() || !Look()) return 0;
+    if (AtEnd() || !Load()) return 0;
     return window_[at_++ - first_];
   }
   uint64_t Unsigned() noexcept;  // ULEB128
@@ -44,7 +44,8 @@ class Cursor {
   void Fail() noexcept { failed_ = true; }
 
  private:
-  bool Look() noexcept;
+  // Copies the bytes from at_ on into window_, unless they are there.
+  bool Load() noexcept;
 
   TableMemory* memory_;
   uintptr_t at_, end_;

@@ -20,13 +20,13 @@ class Stack {
   bool Read(uintptr_t address, uintptr_t* word) noexcept {
     if (address % sizeof(uintptr_t) != 0) return false;
     const bool own = address >= sp_ && address < own_end_;
-    if (!own && !Look(address)) return false;
+    if (!own && !Load(address)) return false;
     *word = *reinterpret_cast<const volatile uintptr_t*>(address);
     return true;
   }
 
  private:
-  bool Look(uintptr_t address) noexcept {
+  bool Load(uintptr_t address) noexcept {
     const uintptr_t page = address / kMinOsPage;
     if (page == page_) return true;
     if (!Linux::IsReadable(reinterpret_cast<const void*>(address))) return false;

@@ -1,4 +1,5 @@
-// What goes back at once instead of at the end of its decay: for a limit, and to pay for growth.
+// Immediate release: memory that goes back at once instead of at the end of its decay time, to stay
+// below a limit or to pay for growth.
 #include "layers/layers.h"
 #include "upkeep/upkeep.h"
 
@@ -6,35 +7,37 @@ namespace granary {
 namespace {
 
 constexpr size_t kUrgent = 2 * kMiB;  // above the ceiling
-constexpr size_t kConcession = kMiB;  // what a heap that has nothing to give may grow by then
-constexpr size_t kPaySlabs = 16;      // looked at for each step of a payment
+constexpr size_t kConcession = kMiB;  // how far a heap that has nothing to give back may grow then
+constexpr size_t kPaySlabs = 16;      // inspected for each step of a payment
 
 }  // namespace
 
 void Upkeep::CallThresholds() noexcept { thresholds_.Check(layers.HeldBytes()); }
 
-void Upkeep::LookAtLimits() noexcept {
-  look_at_.store(Linux::NowMillis() + kLookMillis, std::memory_order_relaxed);
-  limits_.Look(layers.ResidentBytes());
+void Upkeep::RefreshLimits() noexcept {
+  refresh_at_.store(Linux::NowMillis() + kRefreshMillis, std::memory_order_relaxed);
+  limits_.Refresh(layers.ResidentBytes());
   const size_t ceiling = limits_.ceiling();
   layers.pages().SetHugeBelow(ceiling == Limits::kNone ? ceiling : ceiling / 4);
   layers.pages().SetMost(options.hard_limit > 0 ? static_cast<size_t>(options.hard_limit)
                                                 : ~size_t{0});
 }
 
-// The helper looks with each of its windows; where these are long or there is none, the slow paths.
-void Upkeep::LookIfDue(uint64_t now) noexcept {
-  if (now < look_at_.load(std::memory_order_relaxed) || !running_.TryLock()) return;
-  LookAtLimits();
+// The helper refreshes the limits in each of its windows. Without a helper, or in a long window,
+// the slow paths do.
+void Upkeep::RefreshLimitsIfDue(uint64_t now) noexcept {
+  if (now < refresh_at_.load(std::memory_order_relaxed) || !running_.TryLock()) return;
+  RefreshLimits();
   running_.Unlock();
 }
 
 void Upkeep::MakeRoom(size_t bytes) noexcept {
-  if (limit_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerLook == 0)
-    LookIfDue(Linux::NowMillis());
+  if (limit_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerClock == 0)
+    RefreshLimitsIfDue(Linux::NowMillis());
   const size_t ceiling = limits_.ceiling();
   if (layers.HeldBytes() + bytes <= ceiling || layers.ResidentBytes() + bytes <= ceiling) return;
-  // Far above it, waiting for whoever releases now is better than what comes next.
+  // Far above the ceiling, it is better to wait for the thread that releases memory now than to
+  // exceed the limit.
   if (layers.ResidentBytes() + bytes > ceiling + kUrgent) {
     running_.Lock();
   } else if (!running_.TryLock()) {
@@ -52,12 +55,12 @@ void Upkeep::ReleaseAbove(size_t bytes) noexcept {
   size_t given = layers.pages().Release(excess);
   if (given < excess) given += ReleaseFromSlabs(excess - given, ~size_t{0});
   squeezed_.fetch_add(given, std::memory_order_relaxed);
-  // What is in use cannot be given back: a heap that needs more than it should have gets it, and
-  // the system decides.
+  // Memory in use cannot go back: a heap that needs more than the ceiling gets it, and the system
+  // decides.
   if (given < excess) limits_.Raise(ceiling + excess - given + kConcession);
 }
 
-// What is held, without the pages that payments took out of slabs.
+// The held bytes, without the pages that payments took out of slabs.
 size_t Upkeep::Level() noexcept {
   const size_t held = layers.HeldBytes();
   const size_t credit = credit_.load(std::memory_order_relaxed);
@@ -72,10 +75,10 @@ size_t Upkeep::UnpaidGrowth() noexcept {
   return level > base ? level - base : 0;
 }
 
-// Free pages of slabs, from the sizes with the most of them, at once.
-size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t looks) noexcept {
+// Releases free pages of slabs, first of the classes with the most of them.
+size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept {
   size_t done = 0;
-  for (; done < bytes && looks > 0; --looks) {
+  for (; done < bytes && inspections > 0; --inspections) {
     const SizeClass c = layers.central().Idlest();
     if (layers.central().FreeBytes(c) < kPayStep) break;
     done += layers.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
@@ -83,9 +86,9 @@ size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t looks) noexcept {
   return done;
 }
 
-// A heap that rises while free pages lie in slabs of sizes that nobody asks for now, or in spans
-// that nobody wanted all through the window, gives as much of these back at once instead of at the
-// end of their decay: it grows no further than it must. Called with running_ held.
+// When the heap grows while slabs of idle classes, or spans that were free all through the window,
+// have free pages, the same amount of these goes back at once: the heap grows no further than it
+// must. Called with running_ held.
 void Upkeep::PayForGrowth(size_t most) noexcept {
   const size_t unpaid = UnpaidGrowth();
   const size_t due = unpaid < most ? unpaid : most;
@@ -96,7 +99,7 @@ void Upkeep::PayForGrowth(size_t most) noexcept {
     const size_t idle = layers.pages().IdleBytes();
     done += layers.pages().Release(due - done < idle ? due - done : idle);
   }
-  // What is not there cannot be given: the rest is forgiven.
+  // There is no more to give back: the rest of the debt is dropped.
   if (done < due) paid_.store(Level(), std::memory_order_relaxed);
 }
 

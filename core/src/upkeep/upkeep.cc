@@ -12,8 +12,8 @@ constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a hel
 constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
 constexpr size_t kTurnBytes = 8 * kMiB;     // given back before a thread that waits gets its turn,
 constexpr size_t kTurnSlabs = 64;           // or slabs that were inspected
-constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not ask the system for its limits
-constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth looking at
+constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not read the limits of the system
+constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth releasing
 constexpr size_t kPayFrom = 256 * kKiB;     // of growth, before a slow path pays for it
 constexpr uint32_t kSteps = kNumSmall + 1;
 constexpr uint32_t kSettlingWindows = 6;  // after a heap has shrunk to half
@@ -47,12 +47,12 @@ void Upkeep::PollWithoutHelper() noexcept {
   const auto cpu = static_cast<unsigned>(CurrentIndex());
   std::atomic<uint32_t>& count = polls_[cpu % kPollStripes].count;
   const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
-  if (polls % (busy ? 8 : kPollsPerLook) != 0) return;
+  if (polls % (busy ? 8 : kPollsPerClock) != 0) return;
   if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
   if (options.stats_file) clients_.tick(Linux::NowMillis());
   const uint64_t now = Linux::NowMillis();
   if (started_ == 0) started_ = now;
-  if (layers.HeldBytes() >= kLimitedFrom) LookIfDue(now);
+  if (layers.HeldBytes() >= kLimitedFrom) RefreshLimitsIfDue(now);
   if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   if (now >= next_.load(std::memory_order_relaxed)) {
     next_.store(now + WindowMillis(), std::memory_order_relaxed);
@@ -125,7 +125,7 @@ void Upkeep::PayDebt() noexcept {
 void Upkeep::RunWindow() noexcept {
   Locked hold(running_);
   BeginWindow();
-  LookAtLimits();
+  RefreshLimits();
   if (layers.profile().Collects()) unwind::Refresh();
   layers.front().ReclaimIdle();
   running_.Yield();

@@ -51,13 +51,13 @@ class Upkeep {
     if (wanted_.load(std::memory_order_relaxed)) StartHelper();
   }
 
-  // Before `bytes` more are taken: what would then exceed the ceiling of the limits goes back
-  // first, as far as there is something unused.
+  // Before `bytes` more are taken: gives unused memory back as far as the heap would then exceed
+  // the ceiling of the limits.
   void MakeRoom(size_t bytes) noexcept;
-  // Takes up what the options and the system say of limits now.
+  // Reads the limits anew from the options and the system.
   void ApplyLimits() noexcept {
     Locked hold(running_);
-    LookAtLimits();
+    RefreshLimits();
   }
 
   // Nobody works on a window meanwhile.
@@ -80,14 +80,14 @@ class Upkeep {
   void PayDebt() noexcept;
 
   void AfterLargeFree(size_t bytes) noexcept;
-  // A block of fresh memory was handed out: what lies dirty elsewhere did not fit it, and need not
-  // add to the peak.
+  // After a block of fresh memory was handed out: dirty memory elsewhere did not fit it, and goes
+  // back so that it does not add to the peak.
   void AfterFreshLarge(size_t bytes) noexcept;
 
   Peaks& peaks() { return peaks_; }
   Thresholds& thresholds() { return thresholds_; }
   bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
-  // When it first looked at the clock, in milliseconds; 0 before that.
+  // When it first read the clock, in milliseconds; 0 before that.
   uint64_t started() const { return started_; }
   size_t ceiling() const { return limits_.ceiling(); }
   bool pressed() const { return limits_.pressed(); }
@@ -100,9 +100,9 @@ class Upkeep {
  private:
   friend struct Layout;
   static constexpr size_t kFreeGrowth = kMiB;  // what a heap may grow to before it pays for growth
-  static constexpr size_t kPayStep = 64 * kKiB;  // what a slow path pays at most
-  static constexpr uint32_t kPollsPerLook = 64;  // slow paths between two looks at the clock
-  static constexpr uint64_t kLookMillis = 500;   // from one look at the limits to the next
+  static constexpr size_t kPayStep = 64 * kKiB;   // what a slow path pays at most
+  static constexpr uint32_t kPollsPerClock = 64;  // slow paths between two inspections at the clock
+  static constexpr uint64_t kRefreshMillis = 500;  // between two readings of the limits
   static constexpr size_t kPollStripes = 8;
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
 
@@ -126,9 +126,9 @@ class Upkeep {
   }
   GRANARY_COLD void CallThresholds() noexcept;
   void ReleaseAbove(size_t bytes) noexcept;
-  void LookAtLimits() noexcept;
-  void LookIfDue(uint64_t now) noexcept;
-  size_t ReleaseFromSlabs(size_t bytes, size_t looks) noexcept;
+  void RefreshLimits() noexcept;
+  void RefreshLimitsIfDue(uint64_t now) noexcept;
+  size_t ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept;
   size_t Level() noexcept;
   size_t UnpaidGrowth() noexcept;
   void PayForGrowth(size_t most) noexcept;
@@ -141,27 +141,27 @@ class Upkeep {
   Peaks peaks_;
   YieldingMutex<Linux> running_;  // held by whoever works on a window
   std::atomic<Helper> helper_{Helper::kNone};
-  std::atomic<bool> wanted_{false};  // the process has grown so that a helper pays
+  std::atomic<bool> wanted_{false};  // the heap is large enough for a helper
   uint64_t started_ = 0;
   uint64_t not_before_ = 0;              // the earliest time, in milliseconds, to start a helper
-  std::atomic<uint32_t> asleep_{0};      // whether the helper sleeps; what it waits on
-  std::atomic<bool> dormant_{false};     // it sleeps until somebody has work for it
-  std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when it last looked
+  std::atomic<uint32_t> asleep_{0};      // 1 while the helper sleeps; the futex it sleeps on
+  std::atomic<bool> dormant_{false};     // the helper sleeps until a thread has work for it
+  std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when the helper last read it
   uint64_t fresh_at_ = 0;                // when it had changed, in nanoseconds
   std::atomic<size_t> paid_{0};          // the level that needs no payment
   std::atomic<size_t> credit_{0};        // bytes that payments took out of slabs
   struct alignas(kCacheLine) Polls {
     std::atomic<uint32_t> count{0};
   };
-  Polls polls_[kPollStripes];      // by CPU: where they share a line, every slow path waits for it
+  Polls polls_[kPollStripes];      // by CPU, each on a cache line of its own
   std::atomic<uint64_t> next_{0};  // when the window ends, in milliseconds
   std::atomic<uint64_t> windows_{0};
-  std::atomic<uint32_t> step_{0};  // what is left to do of the last window's work
+  std::atomic<uint32_t> step_{0};  // the next step of the work of the last window
   std::atomic<uint32_t> limit_polls_{0};
-  std::atomic<uint64_t> look_at_{0};  // when to look at limits_ again, in milliseconds
-  size_t map_for_ = 0;                // bytes used that the map may have rows for
-  uint32_t settling_ = 0;             // windows in which all that is free of structures goes
-  std::atomic<size_t> squeezed_{0};   // bytes given back to stay below the ceiling
+  std::atomic<uint64_t> refresh_at_{0};  // when to read the limits again, in milliseconds
+  size_t map_for_ = 0;                   // the most bytes used since the map was last released
+  uint32_t settling_ = 0;                // windows left in which all free memory of structures goes
+  std::atomic<size_t> squeezed_{0};      // bytes given back to stay below the ceiling
   Thresholds thresholds_;
   Limits limits_;  // last: it is large, and most processes touch its start only
 };

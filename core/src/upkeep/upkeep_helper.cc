@@ -30,7 +30,7 @@ constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
 constexpr size_t kPayHelpedFrom = kMiB;  // of growth, before the helper pays for it
 constexpr uint32_t kBellValue = 1;       // of granary_bell, for ever
 
-// How long the helper may look away from a heap that takes a tracker in so many nanoseconds, or has
+// How long the helper may sleep beside a heap that takes a tracker in so many nanoseconds, or has
 // only begun to grow.
 uint64_t PauseOf(uint64_t nanos) {
   const uint64_t micros = nanos / 1000;
@@ -44,10 +44,10 @@ bool ProgramHasThreads() {
 
 uint64_t DormantMillis() { return options.stats_file ? Upkeep::kTickMillis : kDormantMillis; }
 
-// Where the C library tells of modules under a lock only (unwind.h), this thread asks, which the
-// program never makes wait for itself. musl lets go of the lock in the child of a fork; glibc may
-// not, so there it is asked once.
-void LookAtModules(bool* asked) {
+// The C library lists its modules under a lock (unwind.h). The helper thread takes it, because no
+// code of the program ever waits for the helper. In the child of a fork musl frees the lock; glibc
+// may not, so with glibc the modules are read once.
+void RefreshModules(bool* asked) {
 #if defined(__GLIBC__)
   constexpr bool kAgain = false;
 #else
@@ -60,9 +60,9 @@ void LookAtModules(bool* asked) {
 
 }  // namespace
 
-// When the helper looks again: at the window's end, or sooner where that is far.
+// When the helper inspections again: at the window's end, or sooner where that is far.
 uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
-  const uint64_t soon = Linux::NowMillis() + kLookMillis;
+  const uint64_t soon = Linux::NowMillis() + kRefreshMillis;
   return soon < end ? soon : end;
 }
 
@@ -113,10 +113,10 @@ void Upkeep::HelperLoop() noexcept {
   uint64_t tick = TickBefore(end);
   for (;;) {
     if (requests_.Pending()) clients_.serve(requests_);
-    LookAtModules(&modules_asked);
+    RefreshModules(&modules_asked);
     const uint64_t now = Linux::NowMillis();
     clients_.tick(now);
-    LookIfDue(now);
+    RefreshLimitsIfDue(now);
     CheckThresholds();
     if (now >= tick) {
       const size_t before = layers.pages().Stats().released + layers.pages().used_bytes();

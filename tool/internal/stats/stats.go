@@ -16,12 +16,14 @@ import (
 
 // layers in the order a call passes them, with what each is.
 var layers = []struct{ name, what string }{
-	{"entry", "what the program holds"},
+	{"layers", "what the program holds"},
 	{"sizes", "rounding up to size classes"},
 	{"front", "caches of the CPUs"},
 	{"depot", "between the caches"},
 	{"central", "slabs"},
 	{"pages", "the page heap"},
+	{"upkeep", "idle memory on its way back"},
+	{"arena", "scoped heaps and arenas"},
 	{"limits", "what bounds the heap"},
 	{"os", "the system"},
 }

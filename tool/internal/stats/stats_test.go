@@ -22,7 +22,7 @@ var sample = &inspect.Snapshot{
 	Version: "0.1.0", LayoutVersion: 1, Bound: 1 << 20,
 	Metrics: []inspect.Metric{
 		{Name: "dirty", Kind: "gauge", Unit: "bytes", Layer: "pages", Help: "bytes of free spans that still hold pages", Value: 3 << 20},
-		{Name: "live", Kind: "gauge", Unit: "bytes", Layer: "entry", Help: "bytes of all objects the program holds", Value: 1 << 30},
+		{Name: "live", Kind: "gauge", Unit: "bytes", Layer: "layers", Help: "bytes of all objects the program holds", Value: 1 << 30},
 		{Name: "allocations", Kind: "counter", Unit: "count", Layer: "front", Help: "allocations so far", Value: 12345678},
 		{Name: "release_time", Kind: "counter", Unit: "nanoseconds", Layer: "os", Help: "time these calls took", Value: 1234567},
 		{Name: "ceiling", Kind: "gauge", Unit: "bytes", Layer: "limits", Help: "bytes above which unused memory goes back at once", Value: math.MaxUint64},
