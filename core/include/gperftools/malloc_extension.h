@@ -1,7 +1,8 @@
-// gperftools' class MallocExtension, for programs that call what instance() returns. Three methods
-// that fill objects of the C++ library leave them as they are: GetHeapSample, GetHeapGrowthStacks
-// and GetFreeListSizes. There are no stack traces, ranges or system allocators, and a program
-// cannot derive a class from this one: the library has neither its table of methods nor its type.
+// gperftools' class MallocExtension, for programs that call methods of instance(). Three methods do
+// not fill the C++ objects that they are passed: GetHeapSample, GetHeapGrowthStacks and
+// GetFreeListSizes. The class offers no stack traces, ranges or system allocators. A program cannot
+// derive a class from it, because the library contains neither its virtual table nor its type
+// information.
 #ifndef GRANARY_GPERFTOOLS_MALLOC_EXTENSION_H
 #define GRANARY_GPERFTOOLS_MALLOC_EXTENSION_H
 
@@ -36,7 +37,7 @@ class MallocExtension {
   static void Initialize();
   static void Register(MallocExtension* implementation);
 
-  // The order is that of the table of methods.
+  // The virtual table has the methods in this order.
   virtual ~MallocExtension();
   virtual bool VerifyAllMemory();
   virtual bool VerifyNewMemory(const void* p);

@@ -1,4 +1,4 @@
-/* nallocx and its flag, as gperftools declares them. */
+/* nallocx and its flag as gperftools declares them. */
 #ifndef GRANARY_GPERFTOOLS_NALLOCX_H
 #define GRANARY_GPERFTOOLS_NALLOCX_H
 

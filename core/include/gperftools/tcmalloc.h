@@ -1,4 +1,4 @@
-/* gperftools' names of the malloc family, as Granary offers them. */
+/* gperftools' names of the malloc family, implemented by Granary. */
 #ifndef GRANARY_GPERFTOOLS_TCMALLOC_H
 #define GRANARY_GPERFTOOLS_TCMALLOC_H
 
@@ -24,7 +24,8 @@ extern "C" {
 #define PERFTOOLS_NOTHROW
 #endif
 
-/* The version of this interface; returns a text that names Granary. Any argument may be NULL. */
+/* Stores the version of this interface. Returns a text that names Granary. Each pointer may be
+ * NULL. */
 const char* tc_version(int* major, int* minor, const char** patch) PERFTOOLS_NOTHROW;
 
 void* tc_malloc(size_t size) PERFTOOLS_NOTHROW;
@@ -48,13 +49,14 @@ struct mallinfo2 tc_mallinfo2(void) PERFTOOLS_NOTHROW;
 #endif
 #endif
 
-/* The bytes of the block at ptr that may be used. */
+/* Returns the usable bytes of the object or block at ptr. */
 size_t tc_malloc_size(void* ptr) PERFTOOLS_NOTHROW;
-/* What tc_malloc_size would be of a fresh block of `size` bytes. */
+/* Returns what tc_malloc_size would return for a new object of `size` bytes. */
 size_t tc_nallocx(size_t size, int flags) PERFTOOLS_NOTHROW;
 size_t nallocx(size_t size, int flags) PERFTOOLS_NOTHROW;
 
-/* With 1, malloc calls the C++ new handler when memory is refused. Returns what it was. */
+/* With flag 1, malloc calls the C++ new handler when an allocation fails. Returns the previous
+ * flag. */
 int tc_set_new_mode(int flag) PERFTOOLS_NOTHROW;
 int tc_query_new_mode(void) PERFTOOLS_NOTHROW;
 

@@ -1,7 +1,7 @@
-/* Granary: what it offers beyond the malloc family of the C library.
+/* Granary's own functions, beyond the malloc family of the C library.
  *
- * Conventions: all sizes are bytes; every function may be called from any thread, at any time after
- * the program started, but not from a signal handler; none of them sets errno unless it says so. */
+ * Conventions: all sizes are in bytes. A program may call every function from any thread at any
+ * time, but not from a signal handler. No function sets errno unless its comment says so. */
 #ifndef GRANARY_GRANARY_H
 #define GRANARY_GRANARY_H
 
@@ -14,29 +14,32 @@ extern "C" {
 /* "granary 0.1.0": the version of the library that serves this process. Never fails. */
 const char* granary_version(void);
 
-/* The bytes that malloc(size) would really provide (malloc_usable_size of the result);
- * 0 if no block can be that large. Allocates nothing. */
+/* Returns the size of the object that malloc(size) would return, as malloc_usable_size reports it,
+ * or 0 if `size` is above the largest possible allocation. Allocates nothing. */
 size_t granary_good_size(size_t size);
 
-/* Gives all free memory back to the system, now and in this thread, including what the caches of
- * idle CPUs hold. Returns the bytes given back. May take milliseconds for each GiB. */
+/* Purges all free memory, including the objects in the caches of idle CPUs, in the calling thread.
+ * Returns the number of bytes purged. May take milliseconds per GiB of free memory. */
 size_t granary_release_free_memory(void);
 
-/* Applies options, "name:value,name:value" (docs/reference/options.md). Returns 0, or -1 if a row
- * was wrong; wrong rows are named on stderr and change nothing. */
+/* Applies options from "name:value,name:value" (docs/reference/options.md). Returns 0, or -1 if a
+ * row is wrong. A wrong row changes nothing and is reported on stderr; the other rows are applied.
+ */
 int granary_set_options(const char* options);
 
-/* What granary_add_threshold calls: `held` bytes are in use, or free but still resident; `risen` is
- * 1 when they have reached the threshold, 0 when they have fallen below it again. */
+/* The callback of granary_add_threshold. `held` is the number of bytes that are in use, or free but
+ * still resident. `risen` is 1 when `held` has reached the threshold, 0 when it has fallen below
+ * the threshold again. */
 typedef void (*granary_threshold_callback)(void* context, size_t held, int risen);
 
-/* Has `callback` called each time the heap passes `bytes`, up or down, soon after it did: by a
- * thread that is in malloc, or by Granary's own. It may allocate and free, calls of callbacks do
- * not overlap, and it must not throw. Returns 0, or -1 if eight are there already. */
+/* Calls `callback` each time the held memory of the heap rises to `bytes` or falls below it, soon
+ * after the change. The caller is a thread that is inside malloc, or Granary's background thread.
+ * The callback may allocate and free, and must not throw. Callbacks never run concurrently. Returns
+ * 0, or -1 if eight thresholds already exist. */
 int granary_add_threshold(size_t bytes, granary_threshold_callback callback, void* context);
 
-/* Undoes the call with the same callback and context, which may still be running in another thread.
- * Returns 0, or -1 if there is none. */
+/* Removes the threshold with this callback and context. Another thread may still be running the
+ * callback when this function returns. Returns 0, or -1 if there is no such threshold. */
 int granary_remove_threshold(granary_threshold_callback callback, void* context);
 
 #ifdef __cplusplus

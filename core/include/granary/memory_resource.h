@@ -1,11 +1,11 @@
-// Granary: a scoped heap (heap.h) as a std::pmr::memory_resource. A container that is given one
-// allocates there; when the resource is destroyed, all memory of its heap goes back to the system.
+// A scoped heap (heap.h) as a std::pmr::memory_resource. A container with such a resource allocates
+// from its heap. The destructor of the resource returns all memory of the heap to the system.
 //
 //   granary::memory_resource request("request", 64 << 20);
 //   std::pmr::vector<std::pmr::string> words(&request);
 //
-// Threads may share a resource, as they may a heap. Where the cap or the system refuses memory,
-// allocate throws std::bad_alloc.
+// Threads may share a resource as they may share a heap. If the cap or the system refuses an
+// allocation, allocate throws std::bad_alloc.
 #ifndef GRANARY_MEMORY_RESOURCE_H
 #define GRANARY_MEMORY_RESOURCE_H
 
@@ -19,19 +19,19 @@ namespace granary {
 
 class memory_resource : public std::pmr::memory_resource {
  public:
-  // A heap of its own; `cap` is in bytes, 0 for none. Throws std::bad_alloc if there can be no
-  // heap.
+  // Creates a heap. `cap` is in bytes, 0 for no cap. Throws std::bad_alloc if the heap cannot be
+  // created.
   explicit memory_resource(const char* name = nullptr, std::size_t cap = 0)
       : heap_(granary_heap_create(name, cap)), owned_(heap_) {
     if (heap_ == nullptr) throw std::bad_alloc();
   }
-  // Over a heap of the caller's, which must outlive the resource.
+  // Uses the caller's heap, which must outlive the resource.
   explicit memory_resource(granary_heap* heap) noexcept : heap_(heap) {}
   ~memory_resource() override { granary_heap_destroy(owned_); }
   memory_resource(const memory_resource&) = delete;
   memory_resource& operator=(const memory_resource&) = delete;
 
-  // Frees every object of the heap, whoever holds it.
+  // Frees every object of the heap, also objects that were not allocated through this resource.
   void release() noexcept { granary_heap_reset(heap_); }
   granary_heap* heap() const noexcept { return heap_; }
 

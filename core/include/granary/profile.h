@@ -1,12 +1,13 @@
-/* Granary: heap profiles, from within the process. The command `granary profile` does the same from
- * outside, to any process that runs on Granary, without a restart.
+/* Heap profiles of the calling process. The command `granary profile` does the same from outside
+ * the process, for any process that runs on Granary, without a restart.
  *
- * While sampling is on, each allocation is a sample with probability 1 - exp(-size / rate), so
- * about one in `rate` bytes; at a rate of 1 every allocation is one. A sample stands for as many
- * objects as it takes for sums over samples to estimate all allocations without bias. What was
- * allocated before it was switched on has no stack.
+ * While sampling is on, an allocation becomes a sample with probability 1 - exp(-size / rate):
+ * about one sample per `rate` bytes. With a rate of 1, every allocation becomes a sample. Each
+ * sample is scaled so that sums over samples estimate the sums over all allocations without bias.
+ * An allocation that happened before sampling was switched on has no stack.
  *
- * Every function may be called from any thread but not from a signal handler; none sets errno. */
+ * A program may call every function from any thread, but not from a signal handler. No function
+ * sets errno. */
 #ifndef GRANARY_PROFILE_H
 #define GRANARY_PROFILE_H
 
@@ -17,58 +18,63 @@
 extern "C" {
 #endif
 
-/* Switches sampling on, one in `rate` bytes; a rate of 0 stands for the option prof_sample, a seed
- * of 0 for one from the clock. A profile that is there goes on. Returns 0, or -1 if the system
- * refuses memory or cannot stop the caches of this process. */
+/* Switches sampling on, with one sample per `rate` bytes on average. A `rate` of 0 stands for the
+ * option prof_sample, a `seed` of 0 for a seed from the clock. Continues an existing profile.
+ * Returns 0, or -1 if the system is out of memory or the caches of this process cannot be stopped.
+ */
 int granary_profile_start(size_t rate, uint64_t seed);
 
-/* Takes no more samples, but goes on to see those freed that were taken. */
+/* Stops taking samples, but still records when sampled objects are freed. */
 void granary_profile_pause(void);
 
-/* Forgets what was collected, and collects anew if samples are taken. Returns 0, or -1 if the
- * system refuses memory: then sampling is off. */
+/* Deletes all samples. If sampling is on, it continues with an empty profile. Returns 0, or -1 if
+ * the system is out of memory; sampling is then off. */
 int granary_profile_reset(void);
 
-/* Switches sampling off, forgets what was collected and gives its memory back. */
+/* Switches sampling off, deletes all samples and frees their memory. */
 void granary_profile_stop(void);
 
-/* Writes the profile to a file, as text that jeprof and google/pprof read. (What
- * mallctl("prof.dump") writes is in jemalloc's own form, which pprof does not read.) Returns 0, or
- * -1 if there is no profile or the file cannot be written. */
+/* Writes the profile to the file `path`, in the text format of gperftools' heap profiles, which
+ * jeprof and google/pprof read. (mallctl("prof.dump") writes jemalloc's own format, which
+ * google/pprof does not read.) Returns 0, or -1 if there is no profile or the file cannot be
+ * written. */
 int granary_profile_dump(const char* path);
 
-/* An estimate of a set of objects. */
+/* An estimate of a set of objects, scaled from samples. */
 struct granary_profile_amount {
-  uint64_t samples; /* that it rests on */
+  uint64_t samples; /* number of samples behind the estimate */
   double objects;
-  uint64_t bytes;     /* that the objects take */
-  uint64_t requested; /* that the program asked for */
+  uint64_t bytes;     /* bytes of the objects */
+  uint64_t requested; /* bytes that the program requested */
 };
 
-/* What was allocated by one stack. In use is what was allocated less what was freed. */
+/* The allocations of one stack. The objects in use are those in `allocated` less those in `freed`.
+ */
 struct granary_profile_stack {
   const uintptr_t* frames; /* return addresses, innermost first; valid until reset or stop */
   size_t depth;
   struct granary_profile_amount allocated, freed;
-  struct granary_profile_amount temporary; /* of those freed: by their own thread within 1 ms */
-  uint64_t peak_bytes;                     /* the most bytes in use */
+  struct granary_profile_amount temporary; /* part of `freed`: by the same thread within 1 ms */
+  uint64_t peak_bytes;                     /* peak of the bytes in use */
 };
 
-/* The stack with this index, from 0 on, goes to the first `bytes` bytes of *stack (pass sizeof
- * *stack; later versions append members). Returns 0, or -1 if there is none. */
+/* Writes the stack with this index, from 0 on, to the first `bytes` bytes of *stack. Pass sizeof
+ * *stack: later versions append members. Returns 0, or -1 if there is no such stack. */
 int granary_profile_stack_at(size_t index, struct granary_profile_stack* stack, size_t bytes);
 
-/* The whole profile. */
+/* The sums over the whole profile. */
 struct granary_profile_summary {
   uint64_t rate;
-  int active; /* samples are taken */
+  int active; /* 1 while samples are taken */
   uint64_t stacks;
   uint64_t live_samples;
-  uint64_t lost; /* samples for which there was no room, or no moment to take them */
+  uint64_t lost; /* samples that were not recorded: no memory was left, or a signal handler
+                    allocated while the recorder was running */
   struct granary_profile_amount allocated, freed;
 };
 
-/* Likewise. Returns 0, or -1 if nothing is collected. */
+/* Writes the sums to the first `bytes` bytes of *summary. Pass sizeof *summary: later versions
+ * append members. Returns 0, or -1 if there is no profile. */
 int granary_profile_summarize(struct granary_profile_summary* summary, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* jemalloc's interface, as Granary offers it: the functions, with no prefix and with the prefixes
- * je_ and _rjem_, the flags bit for bit, and the extent hooks. What each name of mallctl does here
- * stands in docs/reference/jemalloc.md. */
+/* jemalloc's interface, implemented by Granary: the functions without a prefix and with the
+ * prefixes je_ and _rjem_, the same flag values, and the extent hooks. docs/reference/jemalloc.md
+ * explains each name of mallctl. */
 #ifndef GRANARY_JEMALLOC_JEMALLOC_H
 #define GRANARY_JEMALLOC_JEMALLOC_H
 
@@ -38,9 +38,9 @@
 #define MALLCTL_ARENAS_ALL 4096
 #define MALLCTL_ARENAS_DESTROYED 4097
 
-/* Programs declare these functions once more, weakly, with these words in these places (RocksDB,
- * folly): so they stand where jemalloc has them, and no function but those of the C library's
- * family has an exception specification. */
+/* Programs such as RocksDB and folly declare these functions again, weakly, with these macros in
+ * these positions. The macros therefore have jemalloc's positions here, and only the functions of
+ * the C library's malloc family have an exception specification. */
 #define JEMALLOC_HAVE_ATTR
 #define JEMALLOC_HAVE_ATTR_ALLOC_SIZE
 #define JEMALLOC_USE_CXX_THROW
@@ -73,7 +73,7 @@ typedef bool(extent_purge_t)(extent_hooks_t*, void*, size_t, size_t, size_t, uns
 typedef bool(extent_split_t)(extent_hooks_t*, void*, size_t, size_t, size_t, bool, unsigned);
 typedef bool(extent_merge_t)(extent_hooks_t*, void*, size_t, void*, size_t, bool, unsigned);
 
-/* A result of true means that it was not done. Only alloc must be there. */
+/* A hook returns true if it did not do what it was called for. Only alloc is required. */
 struct extent_hooks_s {
   extent_alloc_t* alloc;
   extent_dalloc_t* dalloc;
@@ -108,7 +108,7 @@ struct extent_hooks_s {
   void JEMALLOC_NOTHROW prefix##free_sized(void* ptr, size_t size);                               \
   void JEMALLOC_NOTHROW prefix##free_aligned_sized(void* ptr, size_t alignment, size_t size);
 
-/* The names of the C library's family too: the unprefixed ones are in <stdlib.h> and <malloc.h>. */
+/* The malloc family with a prefix. <stdlib.h> and <malloc.h> declare it without a prefix. */
 #define JEMALLOC_FAMILY_(prefix)                                                               \
   void* prefix##malloc(size_t size) JEMALLOC_CXX_THROW;                                        \
   void* prefix##calloc(size_t num, size_t size) JEMALLOC_CXX_THROW;                            \

@@ -1,11 +1,11 @@
-// The environment, read without the pages of the C library that getenv lies on: every process that
-// is started under Granary would pay for them.
+// Reads environment variables without getenv, whose pages of the C library would become resident in
+// every process that starts under Granary.
 #pragma once
 
 namespace granary {
 
-// The environment variable `name`; nullptr if it is not set, or if the program runs with rights
-// that its caller does not have.
+// Returns the environment variable `name`, or nullptr if it is not set or if the program has more
+// rights than its caller (setuid).
 const char* Environment(const char* name) noexcept;
 
 }  // namespace granary

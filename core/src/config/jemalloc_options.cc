@@ -25,7 +25,7 @@ const JemallocOption kJemallocOptions[] = {
 
 namespace {
 
-// The accepted values, as differences from the defaults: zero until one is given.
+// The accepted values as differences from the defaults. A value is zero until an option sets it.
 int64_t accepted[kJemallocOptionCount];
 
 struct TextRow {
@@ -55,7 +55,7 @@ bool FindWord(const char* word, Piece text, int64_t* value) {
 bool Parse(const JemallocOption& row, Piece text, int64_t* value) {
   switch (row.type) {
     case OptionType::kBool:
-      return ParseTruth(text, value) && (*value == 0 || *value == 1);
+      return ParseBoolean(text, value) && (*value == 0 || *value == 1);
     case OptionType::kChoice:
       return FindWord(row.words, text, value);
     case OptionType::kUnsigned:
@@ -78,7 +78,7 @@ bool Parse(const JemallocOption& row, Piece text, int64_t* value) {
   return false;
 }
 
-// A number beyond the bounds of ours counts as the bound, as jemalloc clips its own.
+// Clips a number to the bounds of Granary's option, as jemalloc clips numbers to its own bounds.
 void SetTarget(Options& o, size_t row, int64_t value, Source from) {
   const OptionInfo& info = kOptions[row];
   if (value < info.lowest) value = info.lowest;
@@ -104,7 +104,7 @@ void ReportWrong(Source from, const JemallocOption& row, Piece value) {
   } else {
     w.Text(row.type == OptionType::kSsize ? "-1 or more" : "0 or more");
   }
-  w.Text("; it stays as it is\n");
+  w.Text("; the option keeps its value\n");
   Warn(w.data(), w.size());
 }
 
@@ -138,7 +138,7 @@ bool ApplyPair(Options& o, const Pair& pair, Source from) {
     if (pair.name.Is(kJemallocOptions[at].name)) return ApplyRow(o, at, pair.value, from);
   }
   ReportUnknown(from, pair.name, Nearest(pair.name));
-  return pair.name.Begins("experimental_");  // these come and go with jemalloc's versions
+  return pair.name.Begins("experimental_");  // names that differ between jemalloc's versions
 }
 
 }  // namespace

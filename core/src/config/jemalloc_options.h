@@ -1,5 +1,5 @@
-// jemalloc's names of options: what a text of them sets, and what mallctl("opt.<name>") reads. The
-// rows stand in jemalloc_options.def.
+// jemalloc's option names: what a text of them sets, and what mallctl("opt.<name>") reads. The rows
+// are in jemalloc_options.def.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct JemallocOption {
   Fate fate;
   OptionType type;
   uint8_t target;  // a row of kOptions, or kNoTarget
-  char words[28];  // one after the other, each with its zero
+  char words[28];  // one after the other, each with its terminating zero
   int64_t default_value;
 };
 
@@ -43,12 +43,12 @@ enum class JemallocId : uint8_t {
 inline constexpr size_t kJemallocOptionCount = static_cast<size_t>(JemallocId::kCount);
 extern const JemallocOption kJemallocOptions[kJemallocOptionCount];
 
-// Applies "name:value,..." to `o`; false if a row was wrong, which is then named on stderr.
+// Applies "name:value,..." to `o`. Reports a wrong row on stderr and returns false.
 bool ApplyConf(Options& o, Piece text, Source from) noexcept;
 
-// What is in force: of a row with a target, that option's value.
+// The value in force. For a row with a target, the value of the target option.
 int64_t ValueOf(const Options& o, size_t row) noexcept;
-// Likewise, of a row of words or a text.
+// The text in force of a row of words or of a text row.
 const char* TextOf(const Options& o, size_t row) noexcept;
 
 }  // namespace granary::jemalloc

@@ -27,7 +27,7 @@ class JemallocOptionsTest : public testing::Test {
   Options options_;
 };
 
-TEST_F(JemallocOptionsTest, EffectiveRowsSetOurs) {
+TEST_F(JemallocOptionsTest, EffectiveRowsSetGranarysOptions) {
   EXPECT_TRUE(
       Apply("dirty_decay_ms:5000,muzzy_decay_ms:5000,background_thread:false,tcache:false,"
             "zero:true,junk:alloc,xmalloc:true,zero_realloc:alloc,stats_print:true,thp:always"));
@@ -46,7 +46,7 @@ TEST_F(JemallocOptionsTest, EffectiveRowsSetOurs) {
   EXPECT_EQ(Warnings(), "");
 }
 
-TEST_F(JemallocOptionsTest, RowsOfAnotherSenseSetWhatComesNearest) {
+TEST_F(JemallocOptionsTest, RowsWithAnotherMeaningSetTheNearestOption) {
   EXPECT_EQ(Value("narenas"), 1);
   EXPECT_TRUE(Apply("narenas:8,retain:false,oversize_threshold:8388608,metadata_thp:auto"));
   EXPECT_TRUE(Apply("experimental_infallible_new:true"));
@@ -63,7 +63,7 @@ TEST_F(JemallocOptionsTest, RowsOfAnotherSenseSetWhatComesNearest) {
   EXPECT_EQ(Warnings(), "");
 }
 
-TEST_F(JemallocOptionsTest, LogarithmsAreOfBytes) {
+TEST_F(JemallocOptionsTest, LogarithmsSetBytes) {
   EXPECT_TRUE(Apply("lg_tcache_max:16"));
   EXPECT_EQ(options_.cache_max, 65536);
   EXPECT_EQ(Value("tcache_max"), 65536);
@@ -118,7 +118,7 @@ TEST_F(JemallocOptionsTest, RowsAreConsistent) {
     EXPECT_EQ(row.words[sizeof row.words - 2], 0) << row.name;
     if (row.target == kNoTarget) continue;
     EXPECT_EQ(row.fate, Fate::kEffective) << row.name;
-    // The words of a mapped row mean what ours do.
+    // The words of a row with a target have the values of the target's words.
     const char* word = row.words;
     for (int64_t i = 0; row.type == OptionType::kChoice && *word != 0; ++i) {
       EXPECT_STREQ(word, WordOf(row.target, i)) << row.name;

@@ -62,7 +62,7 @@ bool ParseValue(size_t row, Piece text, int64_t* value) noexcept {
   for (int64_t v = info.lowest; WordOf(row, v) != nullptr; ++v) {
     if (text.Is(WordOf(row, v))) return *value = v, true;
   }
-  if (!ParseTruth(text, value)) return false;
+  if (!ParseBoolean(text, value)) return false;
   return *value >= info.lowest && *value <= info.highest;
 }
 

@@ -1,6 +1,6 @@
-// The options, as fields; what each means stands in options.def. They are read from several sources
-// (sources.def) before the first allocation, by heap/settings.cc; jemalloc's names of them stand
-// in jemalloc_options.def.
+// The options as fields of a structure; options.def explains each. heap/settings.cc reads them from
+// several sources (sources.def) before the first allocation. jemalloc_options.def lists jemalloc's
+// names.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ enum class Source : uint8_t {
 
 const char* NameOf(Source source) noexcept;
 
-// In characters, not pointers: a table of pointers would cost every process a page.
+// The structure holds characters, not pointers: relocating a table of pointers would cost every
+// process a page.
 struct OptionInfo {
   char name[24];
   char type[8];
@@ -42,13 +43,13 @@ struct Options {
   type name = default_value;
 #include "config/options.def"
 #undef OPTION
-  Source source[kOptionCount] = {};  // of each row's value
+  Source source[kOptionCount] = {};  // the source of each row's value
 
   int64_t Get(size_t row) const noexcept;
   // `value` is within the row's bounds.
   void Set(size_t row, int64_t value, Source from) noexcept;
 
-  // How long memory lies unused before it goes back, in milliseconds; negative for never.
+  // The decay time in milliseconds: how long a free page stays dirty. Negative for never purged.
   int64_t DecayMillis() const {
     return dirty_decay_ms < 0 || muzzy_decay_ms < 0 ? dirty_decay_ms
                                                     : dirty_decay_ms + muzzy_decay_ms;
@@ -59,9 +60,9 @@ struct Options {
 
 extern Options options __attribute__((visibility("hidden")));
 
-// A row's value read from text: a word, a truth or a number within the bounds.
+// Parses a row's value: a word, a boolean or a number within the bounds.
 bool ParseValue(size_t row, Piece text, int64_t* value) noexcept;
-// The word for a value of the row; nullptr if it has none.
+// The word for a value of the row, or nullptr if the value has no word.
 const char* WordOf(size_t row, int64_t value) noexcept;
 
 }  // namespace granary

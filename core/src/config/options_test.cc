@@ -38,7 +38,7 @@ size_t RowOf(const char* name) {
   return row;
 }
 
-TEST_F(OptionsTest, RowsAreWithinTheirBoundsAndExplained) {
+TEST_F(OptionsTest, DefaultsAreWithinTheirBoundsAndExplained) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     EXPECT_LE(kOptions[i].lowest, kOptions[i].default_value) << kOptions[i].name;
     EXPECT_GE(kOptions[i].highest, kOptions[i].default_value) << kOptions[i].name;
@@ -76,7 +76,7 @@ TEST_F(OptionsTest, ReadsLinesAndComments) {
   EXPECT_EQ(Warnings(), "");
 }
 
-TEST_F(OptionsTest, TakesWords) {
+TEST_F(OptionsTest, AcceptsWords) {
   EXPECT_TRUE(Apply("junk:free,zero_realloc:abort,huge_pages:never"));
   EXPECT_EQ(options_.junk, 2);
   EXPECT_EQ(options_.zero_realloc, 2);
@@ -100,7 +100,7 @@ TEST_F(OptionsTest, EmptyRowsMeanNothing) {
   EXPECT_TRUE(options_.abort_conf);
 }
 
-TEST_F(OptionsTest, TyposAreAnsweredWithTheNearestName) {
+TEST_F(OptionsTest, WarningsAboutTyposNameTheNearestOption) {
   struct {
     const char *text, *nearest;
   } const rows[] = {{"dirty_decay:1", "dirty_decay_ms"},
@@ -131,7 +131,7 @@ TEST_F(OptionsTest, BoundsHold) {
         "abort_conf:yes"}) {
     Warnings().clear();
     EXPECT_FALSE(Apply(text)) << text;
-    EXPECT_NE(Warnings().find("stays as it is"), std::string::npos) << text;
+    EXPECT_NE(Warnings().find("keeps its value"), std::string::npos) << text;
     EXPECT_TRUE(Same(options_, before)) << text;
   }
   Apply("dirty_decay_ms:-2");

@@ -40,7 +40,7 @@ void ReportUnknown(Source from, Piece name, const char* nearest) noexcept {
   char buffer[320];
   Writer w(buffer, sizeof buffer);
   w.Text("granary: ").Text(NameOf(from)).Text(": there is no option '");
-  Plain(w, name).Text("'; the nearest is '").Text(nearest).Text("'; it is ignored\n");
+  Plain(w, name).Text("'; the nearest is '").Text(nearest).Text("'; the row is ignored\n");
   Warn(w.data(), w.size());
 }
 
@@ -50,7 +50,7 @@ void ReportValue(Source from, size_t row, Piece value) noexcept {
   w.Text("granary: ").Text(NameOf(from)).Text(": option ").Text(kOptions[row].name);
   w.Text(" cannot be '");
   Plain(w, value).Text("'; give ");
-  Range(w, row).Text("; it stays as it is\n");
+  Range(w, row).Text("; the option keeps its value\n");
   Warn(w.data(), w.size());
 }
 
@@ -66,7 +66,8 @@ void ReportFixed(size_t row) noexcept {
   char buffer[256];
   Writer w(buffer, sizeof buffer);
   w.Text("granary: option ").Text(kOptions[row].name);
-  w.Text(" cannot change while the program runs; set it in GRANARY_CONF before the start\n");
+  w.Text(
+      " cannot change while the program runs; set it in GRANARY_CONF before the program starts\n");
   Warn(w.data(), w.size());
 }
 

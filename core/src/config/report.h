@@ -1,4 +1,4 @@
-// The sentences about options that are wrong, and about those that are in force.
+// The messages about wrong options, and the list of options in force.
 #pragma once
 
 #include "base/writer.h"
@@ -7,20 +7,20 @@
 namespace granary {
 
 Writer& Signed(Writer& w, int64_t n) noexcept;
-// Cut to 63 letters.
+// Writes at most 63 characters of `text`.
 Writer& Plain(Writer& w, Piece text) noexcept;
-// The value of a row as a user would write it.
+// Writes the value of a row in the form that a user writes.
 Writer& Value(Writer& w, size_t row, int64_t value) noexcept;
-// What a row accepts: "true or false", "alloc, free, ...", "0 to 10".
+// Writes the values that a row accepts: "true or false", "alloc, free, ...", "0 to 10".
 Writer& Range(Writer& w, size_t row) noexcept;
 
 void ReportUnknown(Source from, Piece name, const char* nearest) noexcept;
 void ReportValue(Source from, size_t row, Piece value) noexcept;
-// A variable of the environment that is not a list of options.
+// Reports a wrong value of an environment variable that is not a list of options.
 void ReportVariable(const char* name, const char* value, const char* give) noexcept;
 void ReportFixed(size_t row) noexcept;
 
-// Every option, its value and where that came from, a line each.
+// Prints every option, its value and its source, one per line.
 void ReportAll(const Options& options) noexcept;
 
 }  // namespace granary

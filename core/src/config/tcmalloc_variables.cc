@@ -10,10 +10,10 @@ constexpr size_t kDecay = static_cast<size_t>(OptionId::dirty_decay_ms);
 constexpr size_t kCacheBytes = static_cast<size_t>(OptionId::cache_bytes);
 
 bool ReadNumber(const char* text, int64_t* value) {
-  return ParseTruth({text, __builtin_strlen(text)}, value) && *value >= 0;
+  return ParseBoolean({text, __builtin_strlen(text)}, value) && *value >= 0;
 }
 
-// "1.5" in thousandths.
+// A decimal number such as "1.5", in thousandths.
 bool ReadThousandths(const char* text, int64_t* value) {
   const size_t size = __builtin_strlen(text);
   size_t point = 0;

@@ -1,12 +1,12 @@
-// The variables of the environment that gperftools reads and that correspond to an option of ours.
+// The environment variables of gperftools that set one of Granary's options.
 #pragma once
 
 #include "config/options.h"
 
 namespace granary {
 
-// False if a value cannot be read, which is then named on stderr. `cpus` tells how many caches
-// share a total.
+// Reports a value that cannot be parsed on stderr and returns false. `cpus` returns the number of
+// caches that share a total.
 bool ApplyTcmallocVariables(Options& o, unsigned (*cpus)()) noexcept;
 
 }  // namespace granary

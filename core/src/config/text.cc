@@ -33,13 +33,13 @@ bool ParseNumber(Piece text, int64_t* value) noexcept {
   return true;
 }
 
-bool ParseTruth(Piece text, int64_t* value) noexcept {
+bool ParseBoolean(Piece text, int64_t* value) noexcept {
   if (text.Is("true")) return *value = 1, true;
   if (text.Is("false")) return *value = 0, true;
   return ParseNumber(text, value);
 }
 
-// Levenshtein's.
+// The Levenshtein distance.
 size_t Distance(Piece a, const char* b) noexcept {
   size_t row[41];
   size_t m = __builtin_strlen(b);

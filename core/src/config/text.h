@@ -1,4 +1,4 @@
-// Pieces of the texts that hold options, and the numbers in them.
+// Parts of option texts, and the numbers in them.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct Pair {
   Piece value;
 };
 
-// Reads "name:value,name:value"; lines count as commas, and what follows a '#' at the start of a
-// name as a comment.
+// Iterates over "name:value,name:value". A newline separates pairs like a comma. A '#' where a name
+// starts begins a comment.
 class Pairs {
  public:
   explicit Pairs(Piece text) : at_(text.data), end_(text.data + text.size) {}
@@ -65,12 +65,13 @@ class Pairs {
   const char* end_;
 };
 
-// A whole number: decimal, or as C writes hexadecimal and octal ones.
+// Parses an integer: decimal, hexadecimal (0x) or octal (leading 0).
 bool ParseNumber(Piece text, int64_t* value) noexcept;
-// Likewise, or true or false.
-bool ParseTruth(Piece text, int64_t* value) noexcept;
+// Parses "true", "false" or an integer.
+bool ParseBoolean(Piece text, int64_t* value) noexcept;
 
-// How many letters must change to make one name the other; only the first 40 letters count.
+// The number of letters to change to turn one name into the other. Compares only the first 40
+// letters.
 size_t Distance(Piece a, const char* b) noexcept;
 
 }  // namespace granary

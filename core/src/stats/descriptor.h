@@ -1,7 +1,7 @@
-// What a reader outside the process needs to know about this build: constants, where each figure
-// lies, the figures, the options, the classes. One block of plain bytes without a relocation, built
-// at compile time from rows with names; docs/reference/statistics-layout.md describes it. A reader
-// finds it through the ELF note of reflect/note.h.
+// What a reader outside the process must know about this build: constants, the address of each
+// figure, the counters, the options, the size classes. The descriptor is one block of bytes without
+// relocations, built at compile time from rows with names. docs/reference/statistics-layout.md
+// describes it. A reader finds it through the ELF note of reflect/note.h.
 #pragma once
 
 #include <array>
@@ -10,14 +10,15 @@
 
 namespace granary {
 
-// Changes when a reader that knows the old layout could misread the new one. New rows do not change
-// it: rows are found by name, and the sizes of rows are told.
+// Changes when a reader for the old layout could misread the new one. New rows do not change it,
+// because a reader finds rows by name and reads the size of a row from the descriptor.
 inline constexpr uint32_t kDescriptorVersion = 2;
 
-// What an offset counts from; reflect/note.h lists the distances to them in this order.
+// The origin of an offset; reflect/note.h lists the distances to these origins in this order.
 enum class Base : uint32_t { kLayers, kPageMap, kAnchor, kOptions, kThreads, kSystem, kUpkeep };
 
-// Names and other texts are offsets from the start of the descriptor to bytes that end with a zero.
+// Names and other texts are offsets from the start of the descriptor to a string that ends with a
+// zero byte.
 using TextAt = uint32_t;
 
 struct ConstantRow {
@@ -26,8 +27,8 @@ struct ConstantRow {
   int64_t value;
 };
 
-// `count` numbers of `width` bytes, `stride` bytes apart. Their sum times `scale` is a figure;
-// where `scale` is 0 they are addresses or states.
+// A figure is the sum of `count` numbers of `width` bytes, `stride` bytes apart, times `scale`.
+// Where `scale` is 0, the numbers are addresses or states.
 struct CellRow {
   TextAt name;
   uint32_t base;
@@ -39,7 +40,7 @@ inline constexpr uint32_t kNoCell = ~uint32_t{0};
 
 struct MetricRow {
   TextAt name, kind, unit, layer, meaning;
-  uint32_t cell;  // index into the cells; kNoCell for a figure that is worked out
+  uint32_t cell;  // index into the cells; kNoCell for a figure that the reader computes
 };
 
 struct OptionRow {
@@ -50,12 +51,13 @@ struct OptionRow {
   int64_t default_value, lowest, highest;
 };
 
-// Zero where the class has no slabs; floors and capacities count words of a cache.
+// Zero for a size class without slabs. Floors and capacities are in words of a cache.
 struct ClassRow {
   uint32_t size, slab_bytes, slab_objects;
   uint32_t short_floor, short_capacity, long_floor, long_capacity;
   uint32_t previous_size;
-  uint32_t ready_list, ready_floor, ready_capacity;  // zero where malloc can only take from list c
+  // zero where malloc has no ready list for this size class
+  uint32_t ready_list, ready_floor, ready_capacity;
 };
 
 struct TableAt {
@@ -65,9 +67,9 @@ struct TableAt {
 struct DescriptorHead {
   char magic[8];
   uint32_t version;
-  uint32_t bytes;  // of the whole descriptor
+  uint32_t bytes;  // bytes of the whole descriptor
   TextAt library;
-  uint32_t tables;  // how many follow
+  uint32_t tables;  // number of tables that follow
   TableAt constants, cells, metrics, options, classes;
 };
 
@@ -95,7 +97,7 @@ constexpr bool SameText(const char* a, const char* b) {
   return *a == *b;
 }
 
-// Lays texts one after another, each but once.
+// Stores texts one after another, each text once.
 class TextPool {
  public:
   constexpr TextPool(char* to, size_t capacity, size_t start)

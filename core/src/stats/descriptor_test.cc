@@ -10,7 +10,7 @@
 namespace granary {
 namespace {
 
-TEST(TextPool, LaysEachTextOnce) {
+TEST(TextPool, StoresEachTextOnce) {
   char room[64];
   TextPool pool(room, sizeof room, 1000);
   const TextAt bytes = pool.Put("bytes");
@@ -23,7 +23,7 @@ TEST(TextPool, LaysEachTextOnce) {
   EXPECT_FALSE(pool.Full());
 }
 
-TEST(TextPool, SaysWhenItIsFullAndWritesNothingBeyond) {
+TEST(TextPool, ReportsThatItIsFullAndWritesNothingBeyond) {
   char room[8] = "1234567";
   TextPool pool(room, 4, 0);
   pool.Put("abcdef");
@@ -31,7 +31,7 @@ TEST(TextPool, SaysWhenItIsFullAndWritesNothingBeyond) {
   EXPECT_EQ(std::memcmp(room, "abcd567", 8), 0);
 }
 
-TEST(Counters, HaveKnownKindsAndUnitsAndNamesOfTheirOwn) {
+TEST(Counters, HaveKnownKindsAndUnitsAndUniqueNames) {
   for (size_t i = 0; i < kCounterCount; ++i) {
     const CounterInfo& info = kCounters[i];
     EXPECT_TRUE(SameText(info.kind, "gauge") || SameText(info.kind, "counter")) << info.name;
@@ -42,7 +42,7 @@ TEST(Counters, HaveKnownKindsAndUnitsAndNamesOfTheirOwn) {
   }
 }
 
-TEST(Counters, StandInASnapshotInTheirOrder) {
+TEST(Counters, AreInASnapshotInTheirOrder) {
   Snapshot s;
   s.allocations = 1;
   s.frees = 2;

@@ -1,4 +1,4 @@
-// The figures of a heap at one moment, and their descriptions. Rows stand in counters.def.
+// The figures of a heap at one moment, and their descriptions. The rows are in counters.def.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@ struct Snapshot {
 #undef COUNTER
 };
 
-// What a class of objects consists of. Objects of `live` bytes are in the program's hands; the
-// others are free, in the caches, the depot or slabs. allocations - frees == live / size.
+// The objects and slabs of one size class. `live` objects are allocated; the other objects are
+// free, in the caches, the depot or slabs. allocations - frees == live / size.
 struct ClassFigures {
   uint64_t size = 0;
   uint64_t allocations = 0;
-  uint64_t live = 0;  // objects, like the following
+  uint64_t live = 0;  // bytes of objects, as in the fields below
   uint64_t cached = 0;
   uint64_t depot = 0;
   uint64_t slab_free = 0;
   uint64_t slabs = 0;
   uint64_t partial_slabs = 0;
-  uint64_t slab_bytes = 0;   // of one slab
-  uint64_t clean_bytes = 0;  // of all slabs, pages that hold nothing
+  uint64_t slab_bytes = 0;   // bytes of one slab
+  uint64_t clean_bytes = 0;  // bytes of clean pages in all slabs
 };
 
-// For compile time only: at run time the descriptor holds the same without relocations.
+// Used at compile time only. At run time the descriptor holds the same texts without relocations.
 struct CounterInfo {
   const char* name;
   const char* kind;
@@ -47,7 +47,7 @@ inline constexpr CounterInfo kCounters[] = {
 inline constexpr size_t kCounterCount = sizeof kCounters / sizeof kCounters[0];
 static_assert(sizeof(Snapshot) == kCounterCount * sizeof(uint64_t));
 
-// The figure of the row that stands `index`-th in counters.def.
+// The value of the row with this index in counters.def.
 inline uint64_t ValueOf(const Snapshot& s, size_t index) {
   uint64_t value;
   __builtin_memcpy(&value, reinterpret_cast<const char*>(&s) + index * sizeof value, sizeof value);
