@@ -31,10 +31,15 @@ type Spec struct {
 
 // A Process is a started program with a process group of its own.
 type Process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-	err  error
+	pid   int
+	group int
+	log   string
+	done  chan struct{}
+	// What follows is there once done is closed.
+	err   error // how it failed, if it did
+	usage syscall.Rusage
+	over  time.Time
+	held  *held // of a launched program; nil of a server
 }
 
 // Start starts spec. The kernel kills the program should this process die without stopping it.
@@ -50,11 +55,15 @@ func Start(spec Spec) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
 	}
-	p := &Process{cmd: cmd, log: spec.Log, done: make(chan struct{})}
+	p := &Process{pid: cmd.Process.Pid, group: cmd.Process.Pid, log: spec.Log, done: make(chan struct{})}
 	go func() {
-		ended(cmd.Process.Pid)
+		defer close(p.done)
+		ended(p.pid)
+		p.over = time.Now()
 		p.err = cmd.Wait()
-		close(p.done)
+		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			p.usage = *usage
+		}
 	}()
 	return p, nil
 }
@@ -74,21 +83,14 @@ func ended(pid int) {
 	}
 }
 
-// Rusage is what the ended process and its children that it waited for took, threads that ended
-// included. It must be called after Done.
-func (p *Process) Rusage() (syscall.Rusage, bool) {
-	if p.cmd.ProcessState == nil {
-		return syscall.Rusage{}, false
-	}
-	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return syscall.Rusage{}, false
-	}
-	return *usage, true
+// Rusage is what the kernel accounted to the ended process, to its threads, and to the children that it waited for.
+func (p *Process) Rusage() syscall.Rusage {
+	<-p.done
+	return p.usage
 }
 
 // PID is the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+func (p *Process) PID() int { return p.pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -96,20 +98,30 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Stop ends the process and its group: kindly, then after grace by force. It returns once it is gone.
 func (p *Process) Stop(grace time.Duration) { p.StopBy(syscall.SIGTERM, grace) }
 
-// StopBy is Stop with another kind word than SIGTERM.
+// StopBy is Stop with another signal than SIGTERM.
 func (p *Process) StopBy(kind syscall.Signal, grace time.Duration) {
-	group := -p.PID()
 	select {
 	case <-p.done:
 	default:
-		_ = syscall.Kill(group, kind) // it may just have ended
+		_ = syscall.Kill(-p.group, kind) // it may just have ended
 		select {
 		case <-p.done:
 		case <-time.After(grace):
 		}
 	}
-	_ = syscall.Kill(group, syscall.SIGKILL) // what is left of the group, usually nothing
+	_ = syscall.Kill(-p.group, syscall.SIGKILL) // what is left of the group, usually nothing
 	<-p.done
+	p.held.release()
+}
+
+// Ended is true once the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Died is the error of a process that ended by itself, with the end of its log.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func shell(t *testing.T, script string) *Process {
@@ -105,25 +107,27 @@ func TestFreePortIsFree(t *testing.T) {
 	}
 }
 
-func measure(t *testing.T, ctx context.Context, script string, variables ...string) (Usage, error) {
+// run measures a shell script as a program.
+func run(t *testing.T, ctx context.Context, script string, variables ...string) (Usage, string, error) {
 	t.Helper()
 	if err := Adopt(); err != nil {
 		t.Fatal(err)
 	}
-	return Program(ctx, procfs.Live(), Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ()}, variables)
+	spec := Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Log: filepath.Join(t.TempDir(), "log")}
+	return Program(ctx, procfs.Live(), spec, variables)
 }
 
-func TestMeasureSeesTheProgramAndNotThisProcess(t *testing.T) {
+func TestAProgramIsMeasuredAndNotThisProcess(t *testing.T) {
 	ballast := make([]byte, 64<<20) // would show in the peak of a direct child
 	for i := range ballast {
 		ballast[i] = 1
 	}
-	u, err := measure(t, context.Background(), `echo "metric x 1 s $GREETING"`, "GREETING=it's me")
+	u, printed, err := run(t, context.Background(), `echo "metric x 1 s $GREETING"`, "GREETING=it's me")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u.Output != "metric x 1 s it's me\n" {
-		t.Errorf("output %q", u.Output)
+	if printed != "metric x 1 s it's me\n" {
+		t.Errorf("output %q", printed)
 	}
 	if u.PeakRSS < 100<<10 || u.PeakRSS > 16<<20 || int(u.PeakRSS) > len(ballast) {
 		t.Errorf("peak RSS of a shell is %.0f bytes", u.PeakRSS)
@@ -133,28 +137,81 @@ func TestMeasureSeesTheProgramAndNotThisProcess(t *testing.T) {
 	}
 }
 
-func TestMeasureCountsCPUTime(t *testing.T) {
-	u, err := measure(t, context.Background(), "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+// The program's own getrusage is the independent source of its peak: it touches 200 MiB, frees them, and ends at once.
+func TestThePeakOfAProgramThatEndsAtOnceIsItsOwn(t *testing.T) {
+	program := testkit.Compile(t, `#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+int main(void) {
+  static char* block[200];
+  for (int i = 0; i < 200; i++) memset(block[i] = malloc(1 << 20), 1, 1 << 20);
+  for (int i = 0; i < 200; i++) free(block[i]);
+  struct rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  printf("%ld\n", u.ru_maxrss);
+  return 0;
+}`)
+	if err := Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	u, printed, err := Program(context.Background(), procfs.Live(), Spec{Path: program, Env: os.Environ(), Log: filepath.Join(t.TempDir(), "log")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own float64 // KiB
+	if _, err := fmt.Sscan(printed, &own); err != nil || own < 200<<10 {
+		t.Fatalf("the program printed %q (%v)", printed, err)
+	}
+	if math.Abs(u.PeakRSS-own*1024) > 1<<20 {
+		t.Errorf("peak RSS %.1f MiB; the program says %.1f", u.PeakRSS/(1<<20), own/1024)
+	}
+}
+
+func TestTheCPUTimeOfAProgramIsCounted(t *testing.T) {
+	u, _, err := run(t, context.Background(), "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
 	if err != nil || u.User+u.Sys <= 0 || u.User > u.Wall*64 {
 		t.Errorf("usage %+v, %v", u, err)
 	}
 }
 
-func TestMeasureExplainsAFailure(t *testing.T) {
+func TestTheFailureOfAProgramIsExplained(t *testing.T) {
 	for script, want := range map[string]string{
-		"echo bad; exit 7": "ended with exit code 7; it printed: bad",
-		"kill -SEGV $$":    "died of SIGSEGV; it printed: (nothing)",
+		"echo bad; exit 7": "failed (exit status 7); the end of its log says: bad",
+		"kill -SEGV $$":    "failed (died of SIGSEGV); the end of its log says: (nothing)",
 	} {
-		if _, err := measure(t, context.Background(), script); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := run(t, context.Background(), script); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
 }
 
-func TestMeasureIsStoppedWithItsChildren(t *testing.T) {
+func TestAProgramIsStoppedWithItsChildren(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := measure(t, ctx, "sleep 60 & sleep 60"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := run(t, ctx, "sleep 60 & sleep 60"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// The guard of a launched program ends the program when nobody holds the other end of its pipe any more, as after the
+// death of this process.
+func TestAProgramEndsWithWhoeverMeasuresIt(t *testing.T) {
+	if err := Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Launch(context.Background(), procfs.Live(), Spec{Path: "/bin/sleep", Args: []string{"60"}, Env: os.Environ(), Log: filepath.Join(t.TempDir(), "log")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop(0)
+	if err := p.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	p.held.lifeline.Close()
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the program runs on")
 	}
 }

@@ -1,15 +1,11 @@
 package measure
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,24 +15,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a finished program took, seen from outside.
+// Usage is what a finished program took. Every figure comes from the kernel at the program's end, so none depends
+// on how long the program ran.
 type Usage struct {
 	Wall, User, Sys float64 // seconds
-	PeakRSS         float64 // bytes
+	PeakRSS         float64 // bytes: of the program, or of the largest child that it waited for
 	Faults          float64 // minor and major page faults
-	Switches        float64 // context switches, wished and forced
-	Output          string
+	Switches        float64 // context switches, voluntary and not
 }
 
-// launcher is a shell that forks, says the number of its child, and leaves it waiting for a byte.
+// launcher is a shell that forks, prints the number of its child, and leaves it waiting for a byte on descriptor 3.
 //
-// The kernel counts into a program's peak RSS what its process occupied before exec. A child of this
-// process would start with our megabytes; the child of a small shell starts with almost none. And the
-// clock starts at the byte, when the shell has nothing more to do.
-const launcher = `( read go <&3; exec 3<&-; %s exec "$@" ) & echo $!`
+// The kernel counts into a program's peak RSS what its process occupied before exec. A child of this process would
+// start with our megabytes; the child of a small shell starts with almost none. And the clock starts at the byte,
+// when the shell has nothing more to do.
+//
+// A second child holds descriptor 4, whose other end only this process has: should this process die, it kills the
+// group.
+const launcher = `( exec 4<&- 5>&-; read go <&3; exec 3<&-; %s exec "$@" ) >&5 2>&5 & program=$!
+( trap '' HUP INT QUIT TERM; exec 3<&- 5>&-; read end <&4; kill -KILL 0 ) >/dev/null 2>&1 & echo $program $!`
+
+// held is what keeps a launched program waiting, and what guards it.
+type held struct {
+	gate, lifeline *os.File
+	guard          int
+	before         procfs.Stat // of the shell that becomes the program
+	begun          time.Time
+}
+
+// release ends the guard. The group was killed.
+func (h *held) release() {
+	if h == nil || h.guard == 0 {
+		return
+	}
+	h.gate.Close()
+	h.lifeline.Close()
+	_, _ = unix.Wait4(h.guard, nil, 0, nil) // it was killed; its status says nothing
+	h.guard = 0
+}
 
 // Adopt makes this process the parent of the programs that launchers leave behind. It must be called
-// once before Measure.
+// once before Launch.
 func Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of measured programs: %w", err)
@@ -44,82 +63,76 @@ func Adopt() error {
 	return nil
 }
 
-// Program runs a program to its end with variables added to its environment alone.
-func Program(ctx context.Context, proc procfs.FS, spec Spec, variables []string) (Usage, error) {
+// Launch prepares a program to run with variables added to its environment alone. It begins with Begin, and must be
+// stopped in any case.
+func Launch(ctx context.Context, proc procfs.FS, spec Spec, variables []string) (*Process, error) {
+	log, err := os.Create(spec.Log)
+	if err != nil {
+		return nil, fmt.Errorf("make the log of %s: %w", spec.Path, err)
+	}
+	defer log.Close()
+	p := &Process{log: spec.Log, done: make(chan struct{}), held: &held{}}
+	if err := p.fork(spec, variables, log); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		ended(p.pid)
+		p.over = time.Now()
+		p.err = p.wait()
+	}()
+	if p.held.before, err = settled(ctx, proc, p.pid); err != nil {
+		p.Stop(0)
+		return nil, fmt.Errorf("launch %s: %w", spec.Path, err)
+	}
+	return p, nil
+}
+
+// fork runs the shell, which leaves the program and its guard to this process.
+func (p *Process) fork(spec Spec, variables []string, log *os.File) error {
 	gate, opener, err := os.Pipe()
-	if err != nil {
-		return Usage{}, fmt.Errorf("make a pipe: %w", err)
-	}
-	defer opener.Close()
-	m := &measurement{name: spec.Path, proc: proc}
-	defer m.reap()
-	err = m.launch(spec, variables, gate)
-	gate.Close()
-	if err != nil {
-		return Usage{}, err
-	}
-	before, err := m.settled(ctx)
-	if err != nil {
-		return Usage{}, err
-	}
-	start := time.Now()
-	if _, err := opener.Write([]byte("\n")); err != nil {
-		return Usage{}, fmt.Errorf("let %s go: %w", spec.Path, err)
-	}
-	return m.wait(ctx, start, before)
-}
-
-type measurement struct {
-	name   string
-	proc   procfs.FS
-	shell  *exec.Cmd
-	pid    int
-	output bytes.Buffer
-	pipes  chan struct{} // closed when all output is read
-	reaped bool
-}
-
-func (m *measurement) launch(spec Spec, variables []string, gate *os.File) error {
-	var exports strings.Builder
-	for _, v := range variables {
-		key, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(&exports, "export %s='%s'; ", key, strings.ReplaceAll(value, "'", `'\''`))
-	}
-	script := fmt.Sprintf(launcher, exports.String())
-	m.shell = exec.Command("/bin/sh", append([]string{"-c", script, "sh", spec.Path}, spec.Args...)...)
-	m.shell.Env, m.shell.Dir = spec.Env, spec.Dir
-	m.shell.ExtraFiles = []*os.File{gate}
-	m.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	reader, writer, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
-	m.shell.Stdout, m.shell.Stderr = writer, writer
-	err = m.shell.Start()
-	writer.Close()
+	defer gate.Close()
+	far, lifeline, err := os.Pipe()
 	if err != nil {
-		reader.Close()
-		return fmt.Errorf("start the launcher of %s: %w", m.name, err)
+		opener.Close()
+		return fmt.Errorf("make a pipe: %w", err)
 	}
-	lines := bufio.NewReader(reader)
-	first, err := lines.ReadString('\n')
-	m.pid, _ = strconv.Atoi(strings.TrimSpace(first))
-	m.pipes = make(chan struct{})
-	go func() {
-		defer close(m.pipes)
-		defer reader.Close()
-		_, _ = io.Copy(&m.output, lines) // a broken pipe ends the output like its end does
-	}()
-	if err := errors.Join(err, m.shell.Wait()); err != nil || m.pid == 0 {
-		return fmt.Errorf("launch %s: %w", m.name, err)
+	defer far.Close()
+	p.held.gate, p.held.lifeline = opener, lifeline
+	script := fmt.Sprintf(launcher, exports(variables))
+	shell := exec.Command("/bin/sh", append([]string{"-c", script, "sh", spec.Path}, spec.Args...)...)
+	shell.Env, shell.Dir = spec.Env, spec.Dir
+	shell.ExtraFiles = []*os.File{gate, far, log}
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: spec.Credential}
+	said, err := shell.Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(said), &p.pid, &p.held.guard)
 	}
+	if err != nil {
+		opener.Close()
+		lifeline.Close() // which ends what was forked
+		return fmt.Errorf("launch %s: %w", spec.Path, err)
+	}
+	p.group = shell.Process.Pid
 	return nil
 }
 
+func exports(variables []string) string {
+	var b strings.Builder
+	for _, v := range variables {
+		key, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&b, "export %s='%s'; ", key, strings.ReplaceAll(value, "'", `'\''`))
+	}
+	return b.String()
+}
+
 // settled waits until the child sleeps in its read, so that its faults so far can be subtracted.
-func (m *measurement) settled(ctx context.Context) (procfs.Stat, error) {
+func settled(ctx context.Context, proc procfs.FS, pid int) (procfs.Stat, error) {
 	for range 1000 {
-		st, err := m.proc.Stat(m.pid)
+		st, err := proc.Stat(pid)
 		if err != nil || st.State == "S" {
 			return st, err
 		}
@@ -129,70 +142,77 @@ func (m *measurement) settled(ctx context.Context) (procfs.Stat, error) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	return procfs.Stat{}, fmt.Errorf("the launcher of %s never waited for its start; is /bin/sh a POSIX shell?", m.name)
+	return procfs.Stat{}, errors.New("the shell never waited for its start; is /bin/sh a POSIX shell?")
 }
 
-func (m *measurement) wait(ctx context.Context, start time.Time, before procfs.Stat) (Usage, error) {
-	stop := context.AfterFunc(ctx, m.killGroup)
-	defer stop()
+// Begin lets a launched program run.
+func (p *Process) Begin() error {
+	p.held.begun = time.Now()
+	if _, err := p.held.gate.Write([]byte("\n")); err != nil {
+		return fmt.Errorf("start the program: %w", err)
+	}
+	return nil
+}
+
+// wait takes the status of a launched program that has ended.
+func (p *Process) wait() error {
 	var status unix.WaitStatus
-	var ru unix.Rusage
 	for {
-		_, err := unix.Wait4(m.pid, &status, 0, &ru)
+		_, err := syscall.Wait4(p.pid, (*syscall.WaitStatus)(&status), 0, &p.usage)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, unix.EINTR) {
-			return Usage{}, fmt.Errorf("wait for %s: %w", m.name, err)
+		if !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("wait for the program: %w", err)
 		}
 	}
-	wall := time.Since(start).Seconds()
-	m.reaped = true
-	m.killGroup() // whatever it left behind holds the pipe open
-	<-m.pipes
-	if ctx.Err() != nil {
-		return Usage{}, fmt.Errorf("%s was stopped: %w", m.name, ctx.Err())
+	switch {
+	case status.Signaled():
+		return errors.New("died of " + unix.SignalName(status.Signal()))
+	case status.ExitStatus() != 0:
+		return fmt.Errorf("exit status %d", status.ExitStatus())
 	}
-	if status.Signaled() || status.ExitStatus() != 0 {
-		return Usage{}, fmt.Errorf("%s %s; it printed: %s", m.name, describe(status), m.tail())
-	}
+	return nil
+}
+
+// Usage is what a launched program took. It waits for the program's end.
+func (p *Process) Usage() Usage {
+	u := UsageOf(p.Rusage())
+	u.Wall = p.over.Sub(p.held.begun).Seconds()
+	u.Faults -= float64(p.held.before.MinorFaults + p.held.before.MajorFaults)
+	return u
+}
+
+// UsageOf is what the kernel accounted to a process.
+func UsageOf(u syscall.Rusage) Usage {
 	return Usage{
-		Wall: wall, User: seconds(ru.Utime), Sys: seconds(ru.Stime),
-		PeakRSS:  float64(ru.Maxrss) * 1024,
-		Faults:   float64(ru.Minflt) + float64(ru.Majflt) - float64(before.MinorFaults+before.MajorFaults),
-		Switches: float64(ru.Nvcsw + ru.Nivcsw),
-		Output:   m.output.String(),
-	}, nil
-}
-
-func describe(status unix.WaitStatus) string {
-	if status.Signaled() {
-		return "died of " + unix.SignalName(status.Signal())
-	}
-	return fmt.Sprintf("ended with exit code %d", status.ExitStatus())
-}
-
-func seconds(tv unix.Timeval) float64 { return float64(tv.Sec) + float64(tv.Usec)/1e6 }
-
-func (m *measurement) tail() string {
-	lines := strings.Split(strings.TrimSpace(m.output.String()), "\n")
-	if text := strings.Join(lines[max(0, len(lines)-5):], " | "); text != "" {
-		return text
-	}
-	return "(nothing)"
-}
-
-func (m *measurement) killGroup() {
-	if m.shell != nil && m.shell.Process != nil {
-		_ = syscall.Kill(-m.shell.Process.Pid, syscall.SIGKILL) // the group may be gone already
+		User: seconds(u.Utime), Sys: seconds(u.Stime), PeakRSS: float64(u.Maxrss) * 1024,
+		Faults: float64(u.Minflt) + float64(u.Majflt), Switches: float64(u.Nvcsw + u.Nivcsw),
 	}
 }
 
-// reap leaves nothing behind after an error.
-func (m *measurement) reap() {
-	if m.reaped || m.pid == 0 {
-		return
+func seconds(tv syscall.Timeval) float64 { return float64(tv.Sec) + float64(tv.Usec)/1e6 }
+
+// Program runs a program to its end with variables added to its environment alone, and returns what it took and what
+// it printed.
+func Program(ctx context.Context, proc procfs.FS, spec Spec, variables []string) (Usage, string, error) {
+	p, err := Launch(ctx, proc, spec, variables)
+	if err != nil {
+		return Usage{}, "", err
 	}
-	m.killGroup()
-	_, _ = unix.Wait4(m.pid, nil, 0, nil) // it was killed; its status says nothing more
+	defer p.Stop(0)
+	if err := p.Begin(); err != nil {
+		return Usage{}, "", err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Stop(0)
+		return Usage{}, "", fmt.Errorf("%s was stopped: %w", spec.Path, ctx.Err())
+	}
+	printed, err := p.Output()
+	if err != nil {
+		return Usage{}, "", fmt.Errorf("%s %w", spec.Path, err)
+	}
+	return p.Usage(), printed, nil
 }

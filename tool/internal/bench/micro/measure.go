@@ -41,9 +41,14 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Conten
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
 	defer cancel()
-	spec := measure.Spec{Path: path, Args: program.Arguments(w.quick), Env: measure.Clean(w.environ)}
+	dir, err := os.MkdirTemp("", "granary-micro-")
+	if err != nil {
+		return sample, fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	spec := measure.Spec{Path: path, Args: program.Arguments(w.quick), Env: measure.Clean(w.environ), Log: filepath.Join(dir, "log")}
 	w.warmer.warm(name)
-	usage, err := measure.Program(ctx, w.proc, spec, c.Variables(false))
+	usage, output, err := measure.Program(ctx, w.proc, spec, c.Variables(false))
 	if err != nil {
 		return sample, err
 	}
@@ -55,7 +60,7 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Conten
 	sample.Set(name, result.MetricPeakRSS, usage.PeakRSS)
 	sample.Set(name, result.MetricFaults, usage.Faults)
 	sample.Set(name, "context switches", usage.Switches)
-	return sample, printed(&sample, program, usage.Output)
+	return sample, printed(&sample, program, output)
 }
 
 // printed takes in the metrics that a program must print.

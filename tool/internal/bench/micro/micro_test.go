@@ -147,7 +147,7 @@ func TestCommandExplainsFailures(t *testing.T) {
 		program, sentence string
 		fails             bool
 	}{
-		{"#!/bin/sh\necho broken; exit 4\n", "ended with exit code 4; it printed: broken", true},
+		{"#!/bin/sh\necho broken; exit 4\n", "failed (exit status 4); the end of its log says: broken", true},
 		{"#!/bin/sh\necho silent\n", "alpha printed no `metric speed`", false},
 		{"#!/bin/sh\necho metric speed fast x\n", "metric speed of alpha", false},
 	} {

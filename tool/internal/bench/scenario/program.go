@@ -7,58 +7,57 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // ProgramRows are recorded of every program by Program.
-func ProgramRows() []result.Row {
+func ProgramRows() []result.Row { return programRows(result.MetricPeakRSS) }
+
+// TreeRows are ProgramRows of a program that consists of several processes.
+func TreeRows() []result.Row { return programRows(MetricSampledRSS) }
+
+func programRows(memory string) []result.Row {
 	return []result.Row{
 		LowerRow(result.MetricWall, "s"), LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(result.MetricPeakRSS, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
+		LowerRow(memory, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
 		{Metric: MetricGroupPeak, Unit: "bytes"},
 	}
 }
 
 // Program runs a program to its end under the contender, records ProgramRows and the lines
-// `metric NAME VALUE UNIT` that it prints, and returns everything it printed. It must live long enough
-// to be looked at, a tenth of a second or so.
+// `metric NAME VALUE UNIT` that it prints, and returns everything it printed. Its time and its memory are what the
+// kernel accounted to it at its end, however short it lived.
 func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
-	start := time.Now()
+	spec.Once = true
 	if err := v.Start(ctx, spec); err != nil {
 		return "", err
 	}
-	peak := 0.0
+	process := v.Server.process
 	_, err := v.WatchShare(ctx, func(ctx context.Context, _ *Load) error {
-		ticker := time.NewTicker(sampleEvery)
-		defer ticker.Stop()
-		for {
-			if m, err := v.Server.Memory(); err == nil {
-				peak = max(peak, float64(m.Peak))
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-v.Server.process.Done():
-				return nil
-			case <-ticker.C:
-			}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-process.Done():
+			return nil
 		}
 	})
 	if err != nil {
 		return "", err
 	}
-	v.Set(result.MetricWall, time.Since(start).Seconds())
-	printed, err := v.Server.process.Output()
+	printed, err := process.Output()
 	if err != nil {
 		return printed, fmt.Errorf("%s %w", spec.Name, err)
 	}
-	if usage, ok := v.Server.process.Rusage(); ok {
-		v.Set(MetricCPU, seconds(usage.Utime)+seconds(usage.Stime))
-		v.setUsage(usage)
+	usage := process.Usage()
+	v.Set(result.MetricWall, usage.Wall)
+	v.Set(MetricCPU, usage.User+usage.Sys)
+	v.setUsage(usage)
+	if spec.Tree {
+		v.Set(MetricSampledRSS, v.peak)
+	} else {
+		v.Set(result.MetricPeakRSS, usage.PeakRSS)
 	}
-	v.Set(result.MetricPeakRSS, peak)
 	v.setGroupPeak()
 	v.Server.leave()
 	v.Metrics(printed)

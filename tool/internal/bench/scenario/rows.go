@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"syscall"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
@@ -18,6 +17,9 @@ const (
 	MetricP99        = "p99"
 	MetricP999       = "p99.9"
 	MetricMax        = "max"
+	// MetricSampledRSS is the largest sum of the processes' proportional sizes that a sample saw: the kernel keeps no
+	// peak of several processes.
+	MetricSampledRSS = "largest sampled RSS"
 	// Of the server's memory control group, where one can be made.
 	MetricGroupPeak   = "control group, peak"
 	MetricGroupKernel = "control group, of the kernel"
@@ -75,34 +77,50 @@ func SettleParam() Param {
 }
 
 // WholePhase stops the server and records what it took in all.
-func WholePhase() Phase {
+func WholePhase() Phase { return wholePhase(result.MetricPeakRSS) }
+
+// WholeTreePhase is WholePhase of a server that consists of several processes.
+func WholeTreePhase() Phase { return wholePhase(MetricSampledRSS) }
+
+func wholePhase(memory string) Phase {
 	return Phase{"whole run", []result.Row{
 		LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(result.MetricPeakRSS, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"),
+		LowerRow(memory, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"),
 		{Metric: MetricGroupPeak, Unit: "bytes"}, {Metric: MetricGroupKernel, Unit: "bytes"},
 	}, whole}
 }
 
 func whole(_ context.Context, v *Visit) error {
-	memory, err := v.Server.Memory()
-	if err != nil {
-		return err
-	}
 	cpu, err := v.Server.CPUSeconds() // without what stopping takes
 	if err != nil {
 		return err
 	}
 	v.Set(MetricCPU, cpu)
-	peak := float64(memory.Peak)
-	if v.Server.spec.Tree { // the kernel knows no peak of several processes: the largest sample
-		peak = max(v.peak, float64(memory.RSS))
+	if err := v.notePeak(); err != nil {
+		return err
 	}
-	v.Set(result.MetricPeakRSS, peak)
+	if v.Server.spec.Tree {
+		v.Set(MetricSampledRSS, v.peak)
+	} else {
+		v.Set(result.MetricPeakRSS, v.peak)
+	}
 	v.setGroup()
 	v.Stop()
-	if usage, ok := v.Server.process.Rusage(); ok {
-		v.setUsage(usage)
+	v.setUsage(measure.UsageOf(v.Server.process.Rusage()))
+	return nil
+}
+
+// notePeak takes the server's peak so far into that of the visit: the kernel's, or of a Tree the sum now.
+func (v *Visit) notePeak() error {
+	memory, err := v.Server.Memory()
+	if err != nil {
+		return err
 	}
+	peak := memory.Peak
+	if v.Server.spec.Tree {
+		peak = memory.RSS
+	}
+	v.peak = max(v.peak, float64(peak))
 	return nil
 }
 
@@ -125,9 +143,9 @@ func (v *Visit) setGroupPeak() (measure.GroupUsage, bool) {
 	return used, err == nil
 }
 
-func (v *Visit) setUsage(u syscall.Rusage) {
-	v.Set("user CPU", seconds(u.Utime))
-	v.Set("system CPU", seconds(u.Stime))
-	v.Set(result.MetricFaults, float64(u.Minflt+u.Majflt))
-	v.Set("context switches", float64(u.Nvcsw+u.Nivcsw))
+func (v *Visit) setUsage(u measure.Usage) {
+	v.Set("user CPU", u.User)
+	v.Set("system CPU", u.Sys)
+	v.Set(result.MetricFaults, u.Faults)
+	v.Set("context switches", u.Switches)
 }

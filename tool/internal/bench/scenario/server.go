@@ -31,6 +31,7 @@ type ServerSpec struct {
 	ReadyLimit time.Duration               // 30 s when 0
 	Grace      time.Duration               // between SIGTERM and SIGKILL; 20 s when 0
 	Signal     syscall.Signal              // that asks it to end; SIGTERM when 0
+	Once       bool                        // a program that ends by itself: it is measured from its start to its end
 	Tree       bool                        // it consists of several processes: all are counted
 	Alone      bool                        // nothing is known of its processes: it is said when it has others, which are not counted
 }
@@ -55,15 +56,24 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 	// A server may be linked to another allocator than glibc's. To run it under glibc, libc.so.6 itself
 	// is preloaded: the loader already has it, and only moves it to the front of the order of lookup.
 	variables := append(c.Variables(true), "LD_BIND_NOW=1")
-	environ = append(append(measure.Clean(environ), s.spec.Env...), variables...)
-	s.process, err = measure.Start(measure.Spec{
+	environ = append(measure.Clean(environ), s.spec.Env...)
+	spec := measure.Spec{
 		Path: s.spec.Path, Args: s.spec.Args, Env: environ, Dir: s.dir,
 		Log: filepath.Join(s.dir, s.spec.Name+".log"), Credential: credential,
-	})
-	if err != nil {
+	}
+	if s.spec.Once {
+		return s.launch(ctx, spec, variables, c)
+	}
+	spec.Env = append(spec.Env, variables...)
+	if s.process, err = measure.Start(spec); err != nil {
 		return err
 	}
 	s.join()
+	return s.ready(ctx, c)
+}
+
+// ready waits until the server answers, and proves that the contender is in effect.
+func (s *Server) ready(ctx context.Context, c allocators.Contender) error {
 	probe := s.spec.Ready
 	if probe == nil {
 		probe = func(context.Context) error { return s.verify(c) }
@@ -75,6 +85,40 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 		return err
 	}
 	return s.settled(c)
+}
+
+// launch starts a program that ends by itself, inside its control group from the first instruction on. It may end before
+// its malloc can be looked up in its memory; then the loader says what it would load.
+func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []string, c allocators.Contender) (err error) {
+	if s.process, err = measure.Launch(ctx, s.proc, spec, variables); err != nil {
+		return err
+	}
+	s.join()
+	if err = s.process.Begin(); err != nil {
+		return err
+	}
+	err = s.ready(ctx, c)
+	if err == nil || ctx.Err() != nil || !s.process.Ended() {
+		return err
+	}
+	if err := s.settled(c); err != nil {
+		return err
+	}
+	return s.loads(ctx, append(spec.Env, variables...), c)
+}
+
+// loads asks the loader whether it would load the contender into the program. The program does not run.
+func (s *Server) loads(ctx context.Context, environ []string, c allocators.Contender) error {
+	listed, err := measure.Output(ctx, s.spec.Path, s.spec.Args, append(environ, "LD_TRACE_LOADED_OBJECTS=1"))
+	if err != nil {
+		return fmt.Errorf("%s ended before its allocator could be verified, and the loader does not list its libraries: %w", s.spec.Name, err)
+	}
+	for _, word := range strings.Fields(listed) {
+		if path, err := filepath.EvalSymlinks(word); strings.HasPrefix(word, "/") && err == nil && path == c.Path {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s did not take effect: the loader does not load it into %s", c.Name, s.spec.Name)
 }
 
 // join puts the server into a memory control group of its own, where one can be made.

@@ -59,7 +59,8 @@ type Visit struct {
 	proc      procfs.FS
 	sample    result.Sample
 	phase     string
-	peak      float64 // the largest RSS that a Watch saw
+	peak      float64 // the largest RSS so far
+	exact     bool    // the kernel's peak counts from the last resetPeak
 }
 
 // Start starts the server under the contender, and returns when it is ready and the contender is
@@ -113,20 +114,55 @@ func (v *Visit) FreePort() (int, error) { return measure.FreePort() }
 // A Load is a running load, as the function given to Watch sees it.
 type Load struct {
 	watch    *Watch
+	visit    *Visit
 	from, to float64
+	peak     float64 // the kernel's, from Begin to End
 }
 
 // Begin says that the load proper starts now; what was before it was preparation.
-func (l *Load) Begin() { l.from = l.watch.read() }
+func (l *Load) Begin() {
+	l.visit.resetPeak()
+	l.from = l.watch.read()
+}
 
 // End says that the load proper ends now.
-func (l *Load) End() { l.to = l.watch.read() }
+func (l *Load) End() {
+	l.to = l.watch.read()
+	l.peak = l.visit.kernelPeak()
+}
 
-// Watch samples the server while work runs, and records the series.
+// resetPeak lets the kernel's peak of the server begin anew. Where that is not allowed, the peak of a load is the largest
+// sample.
+func (v *Visit) resetPeak() {
+	v.exact = false
+	if v.Server.spec.Tree || v.Server.spec.Once || v.notePeak() != nil { // it would reset ru_maxrss of a program, too
+		return
+	}
+	v.exact = v.proc.ResetPeak(v.Server.PID()) == nil
+}
+
+// kernelPeak is the kernel's peak since resetPeak; 0 where there is none.
+func (v *Visit) kernelPeak() float64 {
+	if !v.exact {
+		return 0
+	}
+	memory, err := v.Server.Memory()
+	if err != nil {
+		return 0
+	}
+	return float64(memory.Peak)
+}
+
+// Watch samples the server while work runs, and records the series. The peak is the kernel's, of a Tree the largest
+// sample.
 func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) error) (Between, error) {
 	w := watch(ctx, v.Server)
-	load := &Load{watch: w}
+	load := &Load{watch: w, visit: v}
+	v.resetPeak()
 	err := work(ctx, load)
+	if load.to == 0 {
+		load.peak = v.kernelPeak()
+	}
 	w.stop()
 	if w.others {
 		v.sample.Note(fmt.Sprintf("%s starts other processes, whose memory is not counted; write `processes: tree` into the plan to count all, or `one` if that is meant", v.Server.spec.Name))
@@ -140,7 +176,12 @@ func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) err
 	if load.to == 0 {
 		load.to = time.Since(w.start).Seconds()
 	}
-	return w.between(load.from, load.to), err
+	b := w.between(load.from, load.to)
+	if load.peak > 0 {
+		b.PeakRSS = load.peak
+		v.peak = max(v.peak, load.peak)
+	}
+	return b, err
 }
 
 // Settle watches the resident size for a while without a word to the server, and returns its end.

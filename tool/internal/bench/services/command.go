@@ -49,7 +49,7 @@ type serviceVisit struct {
 func (s Service) phases() []scenario.Phase {
 	visit := &serviceVisit{Service: s}
 	if len(s.Loads) == 0 { // a program that ends by itself
-		return []scenario.Phase{{Name: "the program", Rows: scenario.ProgramRows(), Do: func(ctx context.Context, v *scenario.Visit) error {
+		return []scenario.Phase{{Name: "the program", Rows: s.programRows(), Do: func(ctx context.Context, v *scenario.Visit) error {
 			if err := visit.enter(ctx, v); err != nil {
 				return err
 			}
@@ -70,7 +70,17 @@ func (s Service) phases() []scenario.Phase {
 		}
 		list = append(list, scenario.Phase{Name: load.Name, Rows: rows, Do: func(ctx context.Context, v *scenario.Visit) error { return visit.load(ctx, v, load) }})
 	}
+	if s.Processes == "tree" {
+		return append(list, scenario.IdlePhase(), scenario.WholeTreePhase())
+	}
 	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+}
+
+func (s Service) programRows() []result.Row {
+	if s.Processes == "tree" {
+		return scenario.TreeRows()
+	}
+	return scenario.ProgramRows()
 }
 
 // enter chooses the port, and runs what prepares the folder.

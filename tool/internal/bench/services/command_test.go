@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	"github.com/spf13/pflag"
 )
@@ -81,6 +84,77 @@ func TestAProgramThatEndsByItselfIsMeasured(t *testing.T) {
 	if err != nil || r.Values("glibc", result.Key{Phase: "the program", Metric: result.MetricWall})[0] < 2 {
 		t.Errorf("%v\n%s", err, printed)
 	}
+}
+
+// The program's own getrusage is the independent source: it touches 200 MiB, frees them, and ends at once.
+func TestThePeakOfAProgramThatEndsAtOnceIsItsOwn(t *testing.T) {
+	program := testkit.Compile(t, `#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+int main(void) {
+  static char* block[200];
+  for (int i = 0; i < 200; i++) memset(block[i] = malloc(1 << 20), 1, 1 << 20);
+  for (int i = 0; i < 200; i++) free(block[i]);
+  struct rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  printf("metric own_peak %ld bytes\n", u.ru_maxrss * 1024);
+  return 0;
+}`)
+	r, _, err := plan(t, "name: touch\ncommand: ["+program+"]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	peak, own := valueOf(t, r, "the program", result.MetricPeakRSS), valueOf(t, r, "the program", "own peak")
+	if own < 200<<20 || math.Abs(peak-own) > 1<<20 {
+		t.Errorf("peak RSS %.1f MiB; the program says %.1f", peak/(1<<20), own/(1<<20))
+	}
+}
+
+func TestAProgramThatEndsBeforeItCanBeLookedAtIsMeasured(t *testing.T) {
+	r, out, err := plan(t, "name: nothing\ncommand: [/bin/true]\n")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if peak := valueOf(t, r, "the program", result.MetricPeakRSS); peak < 100<<10 || peak > 64<<20 {
+		t.Errorf("peak RSS %.0f bytes", peak)
+	}
+}
+
+// A block that is touched and freed between two samples counts in the peak of its load, and in that of the whole run.
+func TestAPeakBetweenTwoSamplesIsSeen(t *testing.T) {
+	program := testkit.Compile(t, `#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+  usleep(300000);
+  for (;;) {
+    void* block = mmap(0, 100 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(block, 1, 100 << 20);
+    munmap(block, 100 << 20);
+    usleep(1500000);
+  }
+}`)
+	r, _, err := plan(t, "name: spikes\ncommand: ["+program+"]\nready: {command: [/bin/true]}\nsettle: 100ms\nload:\n  - {name: watched, for: 4s}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, peak := range []float64{valueOf(t, r, "watched", scenario.MetricRSS), valueOf(t, r, "whole run", result.MetricPeakRSS)} {
+		if peak < 100<<20 || peak > 120<<20 {
+			t.Errorf("peak RSS %.1f MiB", peak/(1<<20))
+		}
+	}
+}
+
+// valueOf is a value of the system's allocator in the first round.
+func valueOf(t *testing.T, r result.Results, phase, metric string) float64 {
+	t.Helper()
+	value, ok := r.Values("glibc", result.Key{Phase: phase, Metric: metric})[0]
+	if !ok {
+		t.Fatalf("no %s of %s", metric, phase)
+	}
+	return value
 }
 
 func TestPlansThatAreWrongAreRefusedInOneSentence(t *testing.T) {

@@ -85,7 +85,7 @@ func nginxPhases(values scenario.Values) []scenario.Phase {
 			})
 		}
 	}
-	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+	return append(list, scenario.IdlePhase(), scenario.WholeTreePhase())
 }
 
 // nginxSite writes the files that are served.

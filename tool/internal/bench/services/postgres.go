@@ -57,7 +57,7 @@ func postgresPhases(values scenario.Values) []scenario.Phase {
 			})
 		}
 	}
-	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+	return append(list, scenario.IdlePhase(), scenario.WholeTreePhase())
 }
 
 func postgresArgs(dir, data string) []string {
