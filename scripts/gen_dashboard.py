@@ -16,7 +16,8 @@ WIDTH, HEIGHT = 8, 7
 
 def metric_name(row):
     name, kind, unit = row[0], row[1], row[2]
-    return "granary_" + name + UNITS[unit][0] + ("_total" if kind == "counter" else "")
+    suffix = UNITS[unit][0]
+    return "granary_" + name.removesuffix(suffix) + suffix + ("_total" if kind == "counter" else "")
 
 
 def query(expression, legend):

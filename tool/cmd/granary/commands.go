@@ -38,7 +38,7 @@ const (
 	groupRun   = "Run a program"
 	groupServe = "Put services under Granary"
 	groupLook  = "Look into a process"
-	groupModel = "Compute memory before the data is there"
+	groupModel = "Forecast memory"
 	groupBench = "Compare allocators"
 	groupSelf  = "This command"
 )

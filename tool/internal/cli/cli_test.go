@@ -32,8 +32,8 @@ func TestMainFindsRowsAndMapsErrors(t *testing.T) {
 	}{
 		{"ok a b", "a,b", "", 0},
 		{"two words x", "x", "", 0},
-		{"two", "", "granary: say which: `granary help` lists the commands that begin with \"two\"\n", CodeUsage},
-		{"nonsense", "", "granary: there is no command \"nonsense\"; `granary help` lists them\n", CodeUsage},
+		{"two", "", "granary: say which: `granary help two` lists the commands that begin with \"two\"\n", CodeUsage},
+		{"nonsense", "", "granary: there is no command \"nonsense\"; `granary help -a` lists them\n", CodeUsage},
 		{"quite", "", "granary: there is no command \"quite\"; did you mean \"quiet\"?\n", CodeUsage},
 		{"two worms", "", "granary: there is no command \"two worms\"; did you mean \"words\"?\n", CodeUsage},
 		{"bad", "", "granary: it broke\n", CodeFailed},
@@ -55,9 +55,61 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	if code := Main(context.Background(), Env{Stdout: &out}, commands, nil); code != 0 {
 		t.Errorf("code = %d", code)
 	}
-	for _, want := range []string{"granary run CMD  ", "granary bench redis"} {
+	if code := Main(context.Background(), Env{Stdout: &out}, commands, []string{"help", "-a"}); code != 0 {
+		t.Errorf("code = %d", code)
+	}
+	for _, want := range []string{"run bench", "granary run CMD  ", "granary bench redis"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestWhatIsNoCommandHasNoHelp(t *testing.T) {
+	commands := []Command{
+		{Name: "run", Summary: "runs", Setup: func(*pflag.FlagSet) Action { return nil }},
+		{Name: "bench", Summary: "compares", Setup: func(*pflag.FlagSet) Action { return nil }},
+		{Name: "bench redis", Summary: "compares", Setup: func(*pflag.FlagSet) Action { return nil }},
+		{Name: "version", Summary: "prints", Setup: func(*pflag.FlagSet) Action {
+			return func(_ context.Context, env Env, _ []string) error {
+				_, err := env.Stdout.Write([]byte("1"))
+				return err
+			}
+		}},
+	}
+	for line, want := range map[string]string{
+		"help nosuch":     "granary: there is no command \"nosuch\"; `granary help -a` lists them\n",
+		"nosuch --help":   "granary: there is no command \"nosuch\"; `granary help -a` lists them\n",
+		"bench nosuch":    "granary: there is no command \"bench nosuch\"; `granary help -a` lists them\n",
+		"bench redi":      "granary: there is no command \"bench redi\"; did you mean \"redis\"?\n",
+		"help bench redi": "granary: there is no command \"bench redi\"; did you mean \"redis\"?\n",
+		"--nosuch":        "granary: unknown flag: --nosuch; `granary --help` lists the options\n",
+		"run --nosuch":    "granary: run: unknown flag: --nosuch; `granary run --help` lists the options\n",
+		"help run":        "",
+		"help bench":      "",
+		"--version":       "",
+	} {
+		var out, errs bytes.Buffer
+		code := Main(context.Background(), Env{Stdout: &out, Stderr: &errs}, commands, strings.Fields(line))
+		if (code == CodeUsage) != (want != "") || errs.String() != want || (want == "") != (out.Len() > 0) {
+			t.Errorf("%s: code %d, %q, %q", line, code, out.String(), errs.String())
+		}
+	}
+}
+
+func TestAWrongValueIsExplainedWithoutTheParsersWords(t *testing.T) {
+	commands := []Command{{Name: "a", Setup: func(fs *pflag.FlagSet) Action {
+		fs.Duration("for", 0, "")
+		fs.Int("limit", 0, "")
+		return func(context.Context, Env, []string) error { return nil }
+	}}}
+	for line, want := range map[string]string{
+		"a --for 5":   "granary: a: --for \"5\" is no duration: write a number with its unit, such as 5s, 2m or 1h; `granary a --help` lists the options\n",
+		"a --limit x": "granary: a: --limit \"x\" is no whole number: write digits, such as 10; `granary a --help` lists the options\n",
+	} {
+		var errs bytes.Buffer
+		if code := Main(context.Background(), Env{Stderr: &errs}, commands, strings.Fields(line)); code != CodeUsage || errs.String() != want {
+			t.Errorf("%s: code %d, said %q", line, code, errs.String())
 		}
 	}
 }

@@ -19,7 +19,12 @@ func help(w io.Writer, commands []Command, c *cobra.Command) {
 	name := strings.TrimPrefix(c.CommandPath(), "granary ")
 	i := slices.IndexFunc(commands, func(row Command) bool { return row.Name == name })
 	if i < 0 {
-		list(w, commands)
+		within := slices.DeleteFunc(slices.Clone(commands), func(row Command) bool { return !strings.HasPrefix(row.Name, name+" ") })
+		if len(within) == 0 {
+			overview(w, commands)
+			return
+		}
+		list(w, within)
 		return
 	}
 	row := commands[i]
@@ -47,8 +52,55 @@ func groups(commands []Command) []string {
 	return out
 }
 
+// overview is the help that fits a terminal: the groups with the first words of their commands.
+func overview(w io.Writer, commands []Command) {
+	fmt.Fprint(w, "usage: granary COMMAND [ARGUMENT...]\n\n"+purpose+"\n\n")
+	widest := 0
+	for _, heading := range groups(commands) {
+		widest = max(widest, len(heading))
+	}
+	for _, heading := range groups(commands) {
+		var names []string
+		for _, c := range commands {
+			if first, _, _ := strings.Cut(c.Name, " "); c.Group == heading && !slices.Contains(names, first) {
+				names = append(names, first)
+			}
+		}
+		indent := strings.Repeat(" ", widest+4)
+		lines := wrapped(names, helpWidth-len(indent))
+		fmt.Fprintf(w, "  %-*s  %s\n", widest, heading, strings.Join(lines, "\n"+indent))
+	}
+	fmt.Fprintln(w, "\nExamples:")
+	for _, e := range [][2]string{
+		{"granary run -- redis-server", "start a program under Granary"},
+		{"granary why PID", "explain the memory of a process"},
+		{"granary bench redis --quick", "compare allocators under Redis"},
+	} {
+		fmt.Fprintf(w, "  %-30s %s\n", e[0], e[1])
+	}
+	fmt.Fprintln(w, "\n`granary help COMMAND` explains a command; `granary help -a` lists all.")
+}
+
+// wrapped puts words into lines of a width.
+func wrapped(words []string, width int) (lines []string) {
+	for _, word := range words {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// helpWidth is what help fits into.
+const helpWidth = 80
+
+const purpose = "granary runs programs under the Granary allocator, shows what their heaps hold,\nand measures Granary against other allocators."
+
+// list is every command with its summary.
 func list(w io.Writer, commands []Command) {
-	fmt.Fprintln(w, "granary runs programs under the Granary allocator, looks into them, and measures it against others.")
+	fmt.Fprintln(w, purpose)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, heading := range groups(commands) {
 		fmt.Fprintln(tab)

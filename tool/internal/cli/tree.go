@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,41 @@ import (
 // Main runs the command that args name and returns the exit code.
 func Main(ctx context.Context, env Env, commands []Command, args []string) int {
 	root := tree(env, commands)
-	if len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help") {
-		args = append(args[1:], "--help")
+	args = slices.Clone(args) // nil would mean those of this process
+	if len(args) > 0 && (args[0] == "--version" || args[0] == "-v") {
+		args[0] = "version"
 	}
-	root.SetArgs(append([]string{}, args...)) // nil would mean those of this process
+	if len(args) > 0 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help") {
+		return finish(env, explain(env.Stdout, root, commands, args[1:]))
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		if c, _, err := root.Find(args); err != nil || c == root {
+			return finish(env, unknown(root, args[:1]))
+		}
+	}
+	root.SetArgs(append([]string{}, args...))
 	return finish(env, root.ExecuteContext(ctx))
+}
+
+// explain is `granary help`: the short list, with -a the list of all commands, else what the words name.
+func explain(w io.Writer, root *cobra.Command, commands []Command, words []string) error {
+	if len(words) == 0 || words[0] == "-h" || words[0] == "--help" {
+		overview(w, commands)
+		return nil
+	}
+	if words[0] == "-a" || words[0] == "--all" {
+		list(w, commands)
+		return nil
+	}
+	c, rest, err := root.Find(words)
+	switch {
+	case err != nil || c == root:
+		return unknown(root, words)
+	case len(rest) > 0:
+		return unknown(c, rest)
+	}
+	help(w, commands, c)
+	return nil
 }
 
 // tree is the table as a tree of cobra commands.
@@ -35,7 +66,7 @@ func tree(env Env, commands []Command) *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { help(c.OutOrStdout(), commands, c) })
 	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return Usagef("%s: %w; `%s --help` lists the options", strings.TrimPrefix(c.CommandPath(), "granary "), err, c.CommandPath())
+		return Usagef("%w; `%s --help` lists the options", wrongOption(c, err), c.CommandPath())
 	})
 	for _, row := range commands {
 		if row.Name != "help" {
@@ -54,7 +85,7 @@ func unknown(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return Usagef("there is no command %q; did you mean %q?", name, near[0])
 	}
-	return Usagef("there is no command %q; `granary help` lists them", name)
+	return Usagef("there is no command %q; `granary help -a` lists them", name)
 }
 
 // attach adds a row below root; the first of two words becomes a command of its own.
@@ -72,10 +103,15 @@ func attach(root *cobra.Command, env Env, row Command) {
 	}
 	act := row.Setup(c.Flags())
 	c.Flags().SortFlags = false
-	c.RunE = func(c *cobra.Command, args []string) error { return act(c.Context(), env, args) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if row.Takes == None && c.HasSubCommands() && len(args) > 0 {
+			return unknown(c, args)
+		}
+		return act(c.Context(), env, args)
+	}
 	if row.WrongCode != 0 {
-		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-			return &ExitError{Code: row.WrongCode, Err: fmt.Errorf("%s: %w; `granary %s --help` lists the options", row.Name, err, row.Name)}
+		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+			return &ExitError{Code: row.WrongCode, Err: fmt.Errorf("%w; `granary %s --help` lists the options", wrongOption(c, err), row.Name)}
 		})
 	}
 	parent.AddCommand(c)
@@ -89,7 +125,7 @@ func group(root *cobra.Command, name string) *cobra.Command {
 	}
 	c := &cobra.Command{Use: name, Short: "the commands that begin with " + name, Args: unknown, DisableAutoGenTag: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return Usagef("say which: `granary help` lists the commands that begin with %q", name)
+			return Usagef("say which: `granary help %s` lists the commands that begin with %q", name, name)
 		}}
 	root.AddCommand(c)
 	return c

@@ -84,8 +84,8 @@ func (o *options) place(fs *pflag.FlagSet) {
 
 func (o *options) patience(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.restart, "restart", false, "restart the service and check it")
-	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, how `long` it must run before it counts as up")
-	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --restart, how `long` to wait for that, once systemd has started it")
+	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, how long it must run before it counts as up (`duration`)")
+	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --restart, how long to wait for that, once systemd has started it (`duration`)")
 }
 
 func setupEnable(fs *pflag.FlagSet) cli.Action {

@@ -128,6 +128,9 @@ func unreachable(a attempt) string {
 	if name == "" {
 		return ""
 	}
+	if _, err := os.Stat(program); !a.live && isGone(err) {
+		return fmt.Sprintf("%s, which %s starts, is not below %s: install it there, or name the folder that holds the whole system", name, a.unit.id, a.root)
+	}
 	if err := preload.Check(program, a.file(a.library), preload.Credentials{}, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"); err != nil {
 		return strings.ReplaceAll(err.Error(), program, name)
 	}

@@ -36,6 +36,7 @@ func TestObstaclesAreSentences(t *testing.T) {
 		{"/home/me/libgranary.so", "ProtectHome=true\n", "a.service sees no home folders (ProtectHome=true), and the library lies in one, /home/me/libgranary.so"},
 		{"/tmp/libgranary.so", "PrivateTmp=yes\n", "a.service has a /tmp of its own (PrivateTmp=yes), where /tmp/libgranary.so is not"},
 		{"/opt/secret/libgranary.so", "User=www\n", "a.service runs as www, who may not read /opt/secret: install it"},
+		{"/usr/lib/libgranary.so.1", "ExecStart=\nExecStart=/bin/sh -c 'exec served'\n", "/bin/sh, which a.service starts, is not below "},
 		{"/usr/lib/none.so", "User=www\n", "/usr/lib/none.so cannot be looked at"},
 	} {
 		root := imageOf(t, c.service)

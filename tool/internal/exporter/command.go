@@ -52,7 +52,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
 	fs.BoolVar(&o.Classes, "classes", false, "also the figures of each size class (400 series a process)")
 	fs.IntVar(&o.MaxProcesses, "max-processes", 500, "read at most this `number` of processes; the rest is counted")
-	fs.DurationVar(&o.Timeout, "timeout", 5*time.Second, "begin no further process after this `time`")
+	fs.DurationVar(&o.Timeout, "timeout", 5*time.Second, "begin no further process after this `duration`")
 	fs.BoolVar(&o.once, "once", false, "print the metrics once, and end")
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
 		return o.run(ctx, env)

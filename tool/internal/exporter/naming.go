@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"math"
+	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 
@@ -22,7 +23,7 @@ var scales = map[string]struct {
 
 // Name is the Prometheus name of a metric of the library's table.
 func Name(m inspect.Metric) string {
-	name := prefix + m.Name + scales[m.Unit].suffix
+	name := prefix + strings.TrimSuffix(m.Name, scales[m.Unit].suffix) + scales[m.Unit].suffix
 	if m.Kind == "counter" {
 		name += "_total"
 	}
@@ -31,7 +32,7 @@ func Name(m inspect.Metric) string {
 
 // value is the metric in its base unit.
 func value(m inspect.Metric) float64 {
-	if m.Value == math.MaxUint64 {
+	if m.Value == math.MaxUint64 || m.Name == "ceiling" && m.Value == 0 { // 0 before the limits are first read
 		return math.Inf(1) // of a bound: there is none
 	}
 	if s, ok := scales[m.Unit]; ok {

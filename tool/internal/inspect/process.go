@@ -121,5 +121,8 @@ func noRights(pid int) error {
 	if text := strings.TrimSpace(string(scope)); text != "" && text != "0" {
 		return failure(ErrNoRights, "process %d may not be read because kernel.yama.ptrace_scope is %s: run the command as root, or with the capability CAP_SYS_PTRACE; or, for its figures alone, start the program with GRANARY_CONF=stats_file:true", pid, text)
 	}
+	if os.Geteuid() == 0 {
+		return failure(ErrNoRights, "process %d may not be read by root here: it is outside this container, or this container withholds CAP_SYS_PTRACE; run the command on the host, or add that capability to the container", pid)
+	}
 	return failure(ErrNoRights, "process %d is protected from being read: run the command as root, or with the capability CAP_SYS_PTRACE", pid)
 }

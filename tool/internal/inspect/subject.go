@@ -28,7 +28,7 @@ func OpenSubject(proc procfs.FS, arg string) (*Subject, error) {
 	}
 	pid, err := cli.PID(arg)
 	if err != nil {
-		return nil, err
+		return nil, NoSubject(arg)
 	}
 	target, err := Open(pid)
 	if err != nil {
@@ -43,6 +43,11 @@ func OpenSubject(proc procfs.FS, arg string) (*Subject, error) {
 		title += ", by what it publishes once a second"
 	}
 	return &Subject{Target: target, Title: title}, nil
+}
+
+// NoSubject explains an argument that is neither the number of a process nor a file.
+func NoSubject(arg string) error {
+	return cli.Usagef("there is no core file %s, and it is not a process id: give the path of a core file, or the number that `granary ps` shows", arg)
 }
 
 // IsCore is true for the path of a file.

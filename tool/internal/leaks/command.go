@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
@@ -43,7 +44,7 @@ type options struct {
 
 func setup(fs *pflag.FlagSet) cli.Action {
 	var o options
-	fs.DurationVar(&o.length, "for", 2*time.Minute, "watch for so `long`")
+	fs.DurationVar(&o.length, "for", 2*time.Minute, "how long to watch (`duration`)")
 	fs.StringVar(&o.rate, "rate", "32KiB", "mean `distance` between samples: less finds slower leaks sooner, and costs more")
 	fs.IntVar(&o.limit, "limit", 10, "list at most this `number` of stacks; 0: all")
 	fs.BoolVar(&o.json, "json", false, "print JSON; sizes are bytes")
@@ -79,6 +80,7 @@ type Report struct {
 	Readings int           `json:"readings"`
 	Rate     uint64        `json:"rate_bytes"`
 	OldAge   float64       `json:"old_seconds"`
+	Ended    bool          `json:"process_ended,omitempty"` // before the watch was over
 	Stacks   []ReportStack `json:"stacks"`
 }
 
@@ -108,18 +110,19 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 	}
 	var w Watch
 	begin := time.Now()
-	if err := w.Follow(ctx, session, o.length); err != nil {
-		return err
-	}
-	h, err := session.Read(false)
+	f := symbol.NewFinder(env.Getenv)
+	f.OfProcess(procfs.Live(), s.PID) // while the process is there
+	h, err := w.Follow(ctx, session, o.length)
 	if err != nil {
 		return err
 	}
-	f := symbol.NewFinder(env.Getenv)
-	f.OfProcess(procfs.Live(), s.PID)
 	built, _ := h.Named(ctx, f) // what has no name is shown as an address
-	r := Report{Title: s.Title, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate, OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
-	for _, x := range w.Suspects() {
+	r := Report{Title: s.Title, Ended: h.Ended > 0, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate, OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
+	suspects := w.Suspects()
+	if r.Ended && len(suspects) == 0 {
+		suspects = w.Holders()
+	}
+	for _, x := range suspects {
 		r.Stacks = append(r.Stacks, ReportStack{x.PerMinute, x.AtLeast, x.Confidence, x.InUse, x.Old, profile.NamesOf(built.Stacks[x.Stack])})
 	}
 	if o.limit > 0 && len(r.Stacks) > o.limit {
@@ -132,30 +135,58 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 	return nil
 }
 
-// Follow reads the process until `length` is over or ctx is done.
-func (w *Watch) Follow(ctx context.Context, session *profile.Session, length time.Duration) error {
-	ticker := time.NewTicker(length / readings)
+// Follow reads the process until `length` is over or ctx is done, and returns the last reading. A process that ends
+// before has left those that were taken.
+func (w *Watch) Follow(ctx context.Context, session *profile.Session, length time.Duration) (h profile.Heap, err error) {
+	ticker := time.NewTicker(min(length/readings, time.Second))
 	defer ticker.Stop()
-	for range readings {
+	end := time.Now().Add(length)
+	next := time.Now()
+	for done := false; !done; {
 		select {
 		case <-ctx.Done():
-			return nil
+			done = true
 		case <-ticker.C:
+			done = !time.Now().Before(end)
 		}
-		s, err := session.Subject.Samples()
-		if err != nil {
-			return err
+		if !done && time.Now().Before(next) {
+			if !procfs.Live().Alive(session.Subject.PID) {
+				return ended(session, h)
+			}
+			continue
 		}
-		w.Add(s)
+		next = time.Now().Add(length / readings)
+		now, err := session.Read(false)
+		switch {
+		case err == nil:
+			h = now
+			w.Add(h.Samples)
+		case errors.Is(err, inspect.ErrGone) || !procfs.Live().Alive(session.Subject.PID):
+			return ended(session, h)
+		default:
+			return h, err
+		}
 	}
-	return nil
+	return h, nil
+}
+
+// ended is what was read last of a process that is gone.
+func ended(session *profile.Session, last profile.Heap) (profile.Heap, error) {
+	if last.Samples == nil {
+		return last, fmt.Errorf("process %d ended before it could be read: `granary leaks -- COMMAND` reports at the end of a program", session.Subject.PID)
+	}
+	last.Ended = max(time.Millisecond, time.Since(last.Taken))
+	return last, nil
 }
 
 func (r Report) write(env cli.Env) {
 	out := env.Stdout
 	fmt.Fprintf(out, "%s: watched for %.0f s, read %d times, one sample in %s\n", r.Title, r.Seconds, r.Readings, term.Bytes(r.Rate))
-	if r.Readings < 6 {
-		fmt.Fprintln(out, "That was too short to judge growth: watch longer with --for.")
+	if r.Ended {
+		fmt.Fprintln(out, "The process ended while it was watched; `granary leaks -- COMMAND` reports at the end of a program.")
+	}
+	if r.Readings < fewestReadings {
+		r.writeShort(out)
 		return
 	}
 	sure := 0
@@ -176,7 +207,29 @@ func (r Report) write(env cli.Env) {
 	case sure == 0:
 		fmt.Fprintln(out, "No stack grows for sure; these may:")
 	default:
-		fmt.Fprintf(out, "%d of these stacks grow with 99 %% confidence (what still fills up, as a cache does, looks the same):\n", sure)
+		grow := "stacks grow"
+		if sure == 1 {
+			grow = "stack grows"
+		}
+		fmt.Fprintf(out, "%d %s with 99 %% confidence (a cache that still fills looks the same):\n", sure, grow)
+	}
+	width, _ := term.Width(out)
+	t.Write(out, width)
+}
+
+// fewestReadings is how many growth is judged by.
+const fewestReadings = 6
+
+// writeShort is the report of a watch that was too short to judge growth: what was in use at its end.
+func (r Report) writeShort(out io.Writer) {
+	if !r.Ended || len(r.Stacks) == 0 {
+		fmt.Fprintln(out, "That was too short to judge growth: watch longer with --for.")
+		return
+	}
+	fmt.Fprintln(out, "That was too short to judge growth. The stacks with most in use when it was last read:")
+	t := term.Table{Header: []string{" IN USE", "STACK (innermost first)"}}
+	for _, s := range r.Stacks {
+		t.Rows = append(t.Rows, []string{term.Bytes(uint64(s.InUse)), profile.Chain(s.Stack, 8)})
 	}
 	width, _ := term.Width(out)
 	t.Write(out, width)

@@ -97,6 +97,20 @@ func (w *Watch) Suspects() (out []Suspect) {
 	return out
 }
 
+// Holders are the stacks with most in use at the last reading, for a watch that was too short to judge growth.
+func (w *Watch) Holders() (out []Suspect) {
+	if len(w.readings) == 0 {
+		return nil
+	}
+	for stack, bytes := range w.readings[len(w.readings)-1].inUse {
+		out = append(out, Suspect{Stack: stack, InUse: bytes})
+	}
+	slices.SortFunc(out, func(a, b Suspect) int {
+		return cmp.Or(cmp.Compare(b.InUse, a.InUse), cmp.Compare(a.Stack, b.Stack))
+	})
+	return out
+}
+
 // judged are the readings after things have settled.
 func (w *Watch) judged() []reading {
 	first, last := w.readings[0], w.readings[len(w.readings)-1]

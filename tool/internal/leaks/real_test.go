@@ -63,6 +63,24 @@ func call(t *testing.T, args ...string) (string, string, int) {
 	return out.String(), errs.String(), code
 }
 
+func TestAProcessThatEndsWhileItIsWatchedIsShown(t *testing.T) {
+	cmd := exec.Command(program(t))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t))
+	testkit.StartProcess(t, cmd)
+	for range 200 {
+		if target, err := inspect.Open(cmd.Process.Pid); err == nil {
+			target.Close()
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.AfterFunc(4*time.Second, func() { _ = cmd.Process.Kill() })
+	out, errs, code := call(t, fmt.Sprint(cmd.Process.Pid), "--for", "40s", "--rate", "4KiB")
+	if code != 0 || !strings.Contains(out, "The process ended while it was watched") || !strings.Contains(out, "leak_site") {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+}
+
 func TestLeakOfARealProgramIsFirst(t *testing.T) {
 	cmd := exec.Command(program(t))
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t))

@@ -44,6 +44,11 @@ var obstacles = []obstacle{
 		"give a library built for it with --lib",
 	},
 	{
+		func(a attempt) bool { return a.program.Interpreter == "" && a.program.Granary },
+		"is a static program that has Granary linked in",
+		"start it as it is, without `granary run`",
+	},
+	{
 		func(a attempt) bool { return a.program.Interpreter == "" && !a.program.IsLoader() },
 		"is a static program, which no library can be preloaded into",
 		"link it with libgranary.a or granary.o, or build it dynamically",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -238,5 +239,29 @@ func TestOwnerReadsALiveProcess(t *testing.T) {
 	}
 	if _, err := Owner(procfs.Live(), cmd.Process.Pid, "no_such_symbol"); err == nil {
 		t.Error("a symbol that is not imported has an owner")
+	}
+}
+
+func TestAStaticProgramWithGranaryIsStartedAsItIs(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler")
+	}
+	library := testkit.Library(t)
+	object := filepath.Join(filepath.Dir(library), "granary.o")
+	if _, err := os.Stat(object); err != nil {
+		t.Skip("granary.o is not built")
+	}
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "main.c"), filepath.Join(dir, "main")
+	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(cc, "-static", "-o", program, source, object, "-lpthread").CombinedOutput(); err != nil {
+		t.Skipf("nothing can be linked statically here: %s", out)
+	}
+	err = Check(program, library, CurrentCredentials(), "")
+	if err == nil || !strings.Contains(err.Error(), "is a static program that has Granary linked in; start it as it is, without `granary run`") {
+		t.Errorf("it said %v", err)
 	}
 }

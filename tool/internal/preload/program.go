@@ -27,6 +27,7 @@ type Program struct {
 	SetGID      bool
 	UID, GID    uint32
 	HasCaps     bool
+	Granary     bool     // Granary is linked in
 	Script      []string // the words after #!, when the file is a script
 }
 
@@ -47,8 +48,11 @@ func sayf(kind error, format string, args ...any) error {
 func Inspect(path string) (Program, error) {
 	p := Program{Path: path}
 	file, err := os.Open(path)
-	if err != nil {
-		return p, fmt.Errorf("open %s: %w", path, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p, sayf(fs.ErrNotExist, "%s does not exist; check the path", path)
+	case err != nil:
+		return p, err
 	}
 	defer file.Close()
 	if err := p.readOwner(file); err != nil {
@@ -89,6 +93,7 @@ func (p *Program) readELF(r io.ReaderAt) error {
 		return fmt.Errorf("%s has damaged ELF headers: %w", p.Path, err)
 	}
 	p.Machine, p.Class = f.Machine, f.Class
+	p.Granary = marked(f)
 	for _, segment := range f.Progs {
 		if segment.Type != elf.PT_INTERP {
 			continue
@@ -104,6 +109,21 @@ func (p *Program) readELF(r io.ReaderAt) error {
 		return fmt.Errorf("read the libraries %s needs: %w", p.Path, err)
 	}
 	return nil
+}
+
+// marked is true for a file with Granary's ELF note: a size of 8 for the owner's name, and that name.
+func marked(f *elf.File) bool {
+	name := []byte("Granary\x00")
+	for _, segment := range f.Progs {
+		if segment.Type != elf.PT_NOTE || segment.Filesz > 1<<16 {
+			continue
+		}
+		notes, err := io.ReadAll(segment.Open())
+		if i := bytes.Index(notes, name); err == nil && i >= 12 && f.ByteOrder.Uint32(notes[i-12:]) == uint32(len(name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // IsLoader is true for the dynamic loader itself, which runs other programs and honours LD_PRELOAD

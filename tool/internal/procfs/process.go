@@ -89,6 +89,12 @@ func (fs FS) NumberInside(pid int) int {
 	return inside
 }
 
+// Alive is true for a process that runs, and not for one that has ended and waits for its parent.
+func (fs FS) Alive(pid int) bool {
+	st, err := fs.Stat(pid)
+	return err == nil && st.State != "Z" && st.State != "X"
+}
+
 // Gone is true for an error that means that the process has ended.
 func Gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)

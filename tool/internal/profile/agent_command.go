@@ -48,7 +48,7 @@ func agentSetup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.protocol, "protocol", "pyroscope", "what the server speaks: `"+strings.Join(PushProtocols, " or ")+"`")
 	fs.StringVar(&o.headers, "headers", "", "`file` of header lines for every request, as \"Authorization: Bearer TOKEN\"")
 	fs.StringSliceVar(&o.labels, "label", nil, "`name=value` added to every profile")
-	fs.DurationVar(&o.Every, "every", time.Minute, "`time` between two rounds")
+	fs.DurationVar(&o.Every, "every", time.Minute, "`duration` between two rounds")
 	fs.StringVar(&o.rate, "rate", "512KiB", "mean `distance` between samples")
 	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
 	fs.IntVar(&o.Processes, "max-processes", 100, "profile at most this `number` of processes")

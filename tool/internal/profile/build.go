@@ -47,6 +47,8 @@ type Heap struct {
 	Before  []inspect.Before // what of the objects from before the profile is still live
 	Pins    *Pins            // nil: not computed
 	Arenas  Arenas
+	// Ended is set when the process ended while it was sampled: how long before its end this was read.
+	Ended time.Duration
 }
 
 // Arenas are the scoped heaps and arenas that the program made for itself.

@@ -122,11 +122,12 @@ func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	f := finder(env, s) // while the process is there
 	h, err := o.collect(ctx, env.Stderr, s, rate)
 	if err != nil {
 		return err
 	}
-	built, outcome := h.Named(ctx, finder(env, s))
+	built, outcome := h.Named(ctx, f)
 	if lifetime {
 		width, _ := term.Width(env.Stdout)
 		fmt.Fprintln(env.Stdout, h.Headline())
@@ -143,32 +144,30 @@ func (o options) collect(ctx context.Context, progress io.Writer, s *inspect.Sub
 		return h, err
 	}
 	defer func() { err = errors.Join(err, session.Stop()) }()
-	if !session.WasOn() || (o.waits() && s.PID != 0) {
-		wait := time.Duration(o.seconds * float64(time.Second))
-		if _, terminal := term.Width(progress); terminal {
-			fmt.Fprintf(progress, "sampling for %v; ctrl-c shows what there is\n", wait)
-		}
-		if err := sleep(ctx, s.PID, wait); err != nil {
-			return h, err
-		}
+	if session.WasOn() && (!o.waits() || s.PID == 0) {
+		return session.Read(true)
 	}
-	return session.Read(true)
+	wait := time.Duration(o.seconds * float64(time.Second))
+	if _, terminal := term.Width(progress); terminal {
+		fmt.Fprintf(progress, "sampling for %v; ctrl-c shows what there is\n", wait)
+	}
+	return session.Follow(ctx, wait)
 }
 
-// sleep waits for d, or until ctx is done; it fails if the process ends.
-func sleep(ctx context.Context, pid int, d time.Duration) error {
+// sleep waits for d, or until ctx is done; it is false if the process ends before.
+func sleep(ctx context.Context, pid int, d time.Duration) bool {
 	end := time.After(d)
-	tick := time.NewTicker(200 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return true
 		case <-end:
-			return nil
+			return true
 		case <-tick.C:
-			if _, err := procfs.Live().Stat(pid); err != nil {
-				return fmt.Errorf("process %d ended while it was being sampled: `granary leaks -- COMMAND` reports at the end of a program", pid)
+			if !procfs.Live().Alive(pid) {
+				return false
 			}
 		}
 	}
@@ -190,6 +189,9 @@ func (h Heap) Headline() string {
 // Words are the sentences above the table of a profile.
 func (h Heap) Words() []string {
 	words := []string{h.Headline()}
+	if h.Ended > 0 {
+		words = append(words, fmt.Sprintf("the process ended while it was sampled: this was read %v before its end; `granary leaks -- COMMAND` reports at the end of a program", h.Ended.Round(10*time.Millisecond)))
+	}
 	if lost := h.Samples.Lost; lost.Total() > 0 {
 		words = append(words, fmt.Sprintf("%s samples are missing: %s had no room, %s came while a sample was being taken, %s before a cache was ready",
 			term.Count(lost.Total()), term.Count(lost.Stacks+lost.Samples), term.Count(lost.Reentered), term.Count(lost.Late)))

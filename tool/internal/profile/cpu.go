@@ -39,7 +39,7 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 		return cli.Usagef("--cpu looks at a process that runs, not at a core file")
 	}
 	if sharedLibrary(s.Library) == "" {
-		return fmt.Errorf("Granary is linked into %s, where its code cannot be told from the program's: run the program with the library preloaded", s.Library)
+		return fmt.Errorf("the allocator is linked into %s, where its code cannot be told from the program's: run the program with the library preloaded", s.Library)
 	}
 	modules, err := s.Modules()
 	if err != nil {
@@ -60,21 +60,39 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 	if _, terminal := term.Width(env.Stderr); terminal {
 		fmt.Fprintf(env.Stderr, "sampling for %v; ctrl-c shows what there is\n", wait)
 	}
-	waitErr := sleep(ctx, s.PID, wait)
+	f := finder(env, s) // while the process is there
+	alive := sleep(ctx, s.PID, wait)
 	c.Chains, c.Kernel = sampler.StopChains()
-	if waitErr != nil {
-		return waitErr
-	}
 	c.Taken, c.For = time.Now(), time.Since(begin)
+	words, err := c.words(s, alive)
+	if err != nil {
+		return err
+	}
 	p := c.Build()
-	finder(env, s).Symbolize(ctx, p)
+	f.Symbolize(ctx, p)
+	return o.out.write(ctx, env, p, Kind{Type: "cpu"}, words)
+}
+
+// fewestSamples is how many a share needs to say anything.
+const fewestSamples = 20
+
+// words are the sentences above the profile.
+func (c CPU) words(s *inspect.Subject, alive bool) ([]string, error) {
 	inside, all := c.Inside()
+	during := c.For.Round(100 * time.Millisecond)
 	if all == 0 {
-		return fmt.Errorf("process %d used no CPU time in these %v", s.PID, c.For.Round(100*time.Millisecond))
+		return nil, fmt.Errorf("process %d used no CPU time in these %v", s.PID, during)
 	}
 	words := []string{fmt.Sprintf("%s: the allocator takes %s of its CPU time (%s samples in %v)", s.Title,
-		term.Percent(float64(inside), float64(all)), term.Count(uint64(all)), c.For.Round(100*time.Millisecond))}
-	return o.out.write(ctx, env, p, Kind{Type: "cpu"}, words)
+		term.Percent(float64(inside), float64(all)), term.Count(uint64(all)), during)}
+	if all < fewestSamples {
+		words[0] = fmt.Sprintf("%s: %s in %v, too few to tell the allocator's share of its CPU time; sample for longer with --seconds",
+			s.Title, term.Counted(all, "sample"), during)
+	}
+	if !alive {
+		words = append(words, "the process ended while it was sampled")
+	}
+	return words, nil
 }
 
 // exit is the way out of the allocator's code.

@@ -295,16 +295,41 @@ func TestScopedHeapsAreOneRow(t *testing.T) {
 	}
 }
 
-// A process that ends while it is sampled is a sentence, not a hang.
+// A process that ends while it is sampled leaves what was read of it: its only site is named.
+func TestAProcessThatEndsWhileItIsSampledIsShown(t *testing.T) {
+	path := compile(t, `#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline, noclone)) void* only_site(void) { return malloc(4096); }
+static void* volatile kept;
+int main(void) {
+  puts("ready");
+  fflush(stdout);
+  for (int i = 0; i < 2000; ++i) { kept = only_site(); usleep(1000); }
+}`, "-g", "-fno-optimize-sibling-calls")
+	cmd := exec.Command(path)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.StartProcess(t, cmd)
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	printed, errs, code := command(t, Row, fmt.Sprint(cmd.Process.Pid), "--seconds", "60", "--rate", "1KiB")
+	if code != 0 || !strings.Contains(printed+errs, "only_site") || !strings.Contains(printed+errs, "the process ended while it was sampled") {
+		t.Errorf("code %d: %s%s", code, printed, errs)
+	}
+}
+
+// A process that ends before anything was read is a sentence, not a hang.
 func TestProcessThatEndsMeanwhile(t *testing.T) {
 	p := plant(t, "none")
-	go func() {
-		time.Sleep(300 * time.Millisecond)
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}()
+	_ = p.cmd.Process.Kill()
+	testkit.Await(t, p.cmd.Process.Pid, "Z")
 	_, errs, code := command(t, Row, fmt.Sprint(p.cmd.Process.Pid), "--seconds", "60")
-	if code != 1 || !strings.Contains(errs, "ended while it was being sampled") && !strings.Contains(errs, "no process") {
+	if code != 1 || errs == "" {
 		t.Errorf("code %d: %s", code, errs)
 	}
 }

@@ -20,7 +20,7 @@ var Row = cli.Command{
 	Name: "ps", Usage: "[PID...] [options]", Takes: cli.PIDs,
 	Summary: "list processes with their allocator, heap and resident memory",
 	About: `The allocator is the one whose malloc the process calls: preloaded, linked, part of the
-program (static), or the C library's own (system). HEAP is what of it is in memory; for other
+program (static), or the C library's own (system). HEAP is the resident part of the heap; for other
 allocators than Granary it is the anonymous memory that is no stack, where their heaps lie.`,
 	Examples: []cli.Example{
 		{Line: "ps", Does: "every process you may read, the largest first"},

@@ -23,8 +23,8 @@ type Process struct {
 	Allocator inspect.Running `json:"allocator"`
 	RSS       uint64          `json:"rss_bytes"`
 	PSS       uint64          `json:"pss_bytes"`
-	// Heap is what Granary holds in memory for the program and itself; of other allocators, the
-	// resident anonymous memory that is no stack, which is where their heaps lie.
+	// Heap is the resident part of the heap: of what Granary holds for the program and itself; of other allocators,
+	// the anonymous memory that is no stack, which is where their heaps lie.
 	Heap uint64 `json:"heap_bytes"`
 }
 
@@ -100,8 +100,8 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	}
 	sum := procfs.SumByKind(regions)
 	p.Heap = sum[procfs.Heap] + sum[procfs.Anonymous]
-	if s := ownFigures(running, pid); s != nil {
-		p.Heap, p.Allocator.Version = Held(s), s.Version
+	if s := ownFigures(running, pid); s != nil { // what it holds may not be resident: never touched, or in swap
+		p.Heap, p.Allocator.Version = min(Held(s), p.Heap+sum[procfs.Data]), s.Version
 	}
 	if status, err := proc.Status(pid); err == nil {
 		if uid := strings.Fields(status["Uid"]); len(uid) > 0 {

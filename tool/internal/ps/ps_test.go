@@ -175,3 +175,14 @@ func TestTheVersionIsTheLibrarysOwn(t *testing.T) {
 		_ = os.Remove(named) // the second time it is not there
 	}
 }
+
+// smaps_rollup is the independent source: of a block that was never touched, nothing is resident.
+func TestTheHeapIsWhatIsResidentOfIt(t *testing.T) {
+	pid := testkit.Python(t, "import ctypes, time\nm = ctypes.CDLL(None).malloc\nm.argtypes = [ctypes.c_size_t]\nm.restype = ctypes.c_void_p\nheld = m(320 << 20)\nprint('ready', flush=True)\ntime.sleep(60)",
+		"LD_PRELOAD="+testkit.Library(t)).Pid
+	p, err := One(procfs.Live(), pid)
+	m, memoryErr := procfs.Live().Memory(pid)
+	if err != nil || memoryErr != nil || p.Heap == 0 || p.Heap > m.RSS {
+		t.Errorf("heap of %d bytes, %d resident (%v, %v)", p.Heap, m.RSS, err, memoryErr)
+	}
+}

@@ -103,6 +103,9 @@ func TestTheCommand(t *testing.T) {
 	testkit.Check(t, "testdata/sizes.golden", []byte(out))
 	out, _, _ = call("100", "--align", "64", "--json", "--lib", lib)
 	testkit.Check(t, "testdata/aligned.json", []byte(out))
+	if out, errs, code := call("1TiB", "--json", "--lib", lib); code != 0 || !strings.Contains(out, "1099511627776") {
+		t.Errorf("1TiB: code %d, said %q", code, errs)
+	}
 	for args, want := range map[string]string{"": "say one or more sizes in bytes", "x": `"x" is not a size`, "1 --align 24": "not a power of two"} {
 		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%q: code %d, said %q", args, code, errs)

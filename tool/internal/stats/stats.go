@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
@@ -33,8 +32,8 @@ type View struct{ Classes, Options, Caches, Locks bool }
 
 // Value shows a metric in its unit.
 func Value(m inspect.Metric) string {
-	if m.Value == math.MaxUint64 {
-		return "none" // of a bound
+	if m.Value == math.MaxUint64 || m.Name == "ceiling" && m.Value == 0 { // 0 before the limits are first read
+		return "none"
 	}
 	switch m.Unit {
 	case "bytes":
@@ -170,14 +169,7 @@ func Options(all []inspect.Option) term.Table {
 		if o.AtRunTime {
 			changeable = "granary ctl"
 		}
-		t.Rows = append(t.Rows, []string{o.Name, setting(o, o.Value), setting(o, o.Default), changeable, o.Help})
+		t.Rows = append(t.Rows, []string{o.Name, o.Text(o.Value), o.Text(o.Default), changeable, o.Help})
 	}
 	return t
-}
-
-func setting(o inspect.Option, value int64) string {
-	if o.Type == "bool" {
-		return strconv.FormatBool(value != 0)
-	}
-	return strconv.FormatInt(value, 10)
 }

@@ -119,7 +119,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}{
 		{other, "process " + other + " does not run Granary but glibc", 1},
 		{"1073741824", "there is no process 1073741824", 1},
-		{"many", `"many" is not a process id`, cli.CodeUsage},
+		{"core.nosuch", "there is no core file core.nosuch, and it is not a process id", cli.CodeUsage},
 		{file, "is not a core file of a 64-bit program", 1},
 	} {
 		_, errs, code := call(c.arg)

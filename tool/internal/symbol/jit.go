@@ -59,7 +59,11 @@ func (f *Finder) OfProcess(proc procfs.FS, pid int) {
 		if err == nil {
 			return file, nil
 		}
-		return openFile(filepath.Join(proc.Path(pid, "root"), m.File))
+		file, err = openFile(filepath.Join(proc.Path(pid, "root"), m.File))
+		if err != nil && m.BuildID != "" && !proc.Alive(pid) { // it has ended; the build id tells whether this is the same file
+			return openFile(m.File)
+		}
+		return file, err
 	}
 	inside := proc.NumberInside(pid) // where it writes
 	f.Jitted = readJITMap(filepath.Join(proc.Path(pid, "root"), "tmp", "perf-"+strconv.Itoa(inside)+".map"))

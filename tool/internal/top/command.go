@@ -32,7 +32,7 @@ allocate most and those that grow. Keys: ? lists them.`,
 }
 
 func setup(fs *pflag.FlagSet) cli.Action {
-	interval := fs.Duration("interval", time.Second, "`time` between two readings")
+	interval := fs.Duration("interval", time.Second, "`duration` between two readings")
 	asJSON := fs.Bool("json", false, "no screen: print a line of JSON for each reading, until interrupted")
 	count := fs.Int("count", 0, "with --json, end after this `number` of readings")
 	return func(ctx context.Context, env cli.Env, args []string) error {

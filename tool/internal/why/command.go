@@ -51,7 +51,7 @@ func read(arg string) (Waterfall, error) {
 	}
 	pid, err := cli.PID(arg)
 	if err != nil {
-		return Waterfall{}, err
+		return Waterfall{}, inspect.NoSubject(arg)
 	}
 	return Explain(procfs.Live(), pid)
 }
@@ -78,7 +78,7 @@ func (w Waterfall) write(out io.Writer) {
 		if s.Sum {
 			name = "= " + s.Name
 		}
-		t.Rows = append(t.Rows, []string{name, size, term.Percent(float64(s.Bytes), float64(w.RSS)), w.bar(from, to), s.Note})
+		t.Rows = append(t.Rows, []string{name, size, w.share(s), w.bar(from, to), s.Note})
 	}
 	t.WriteBody(out, 0)
 	if w.PID == 0 {
@@ -95,6 +95,14 @@ func (w Waterfall) write(out io.Writer) {
 			fmt.Fprintf(out, "   -> %s.\n", c.Do)
 		}
 	}
+}
+
+// share is a step's part of RSS. A step larger than RSS, such as a block that was never touched, has none.
+func (w Waterfall) share(s Step) string {
+	if s.Bytes > int64(w.RSS) || -s.Bytes > int64(w.RSS) {
+		return "-"
+	}
+	return term.Percent(float64(s.Bytes), float64(w.RSS))
 }
 
 func swap(bytes uint64) string {

@@ -2,11 +2,14 @@ package why
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +84,18 @@ func explained(t *testing.T, pid int) Waterfall {
 		t.Errorf("causes %+v", w.Causes)
 	}
 	return w
+}
+
+func TestABlockThatWasNeverTouchedHasNoShareOfRSS(t *testing.T) {
+	pid := testkit.Python(t, "import ctypes, time\nm = ctypes.CDLL(None).malloc\nm.argtypes = [ctypes.c_size_t]\nm.restype = ctypes.c_void_p\nheld = m(320 << 20)\nprint('ready', flush=True)\ntime.sleep(60)",
+		"LD_PRELOAD="+testkit.Library(t)).Pid
+	var out bytes.Buffer
+	explained(t, pid).write(&out)
+	for _, share := range regexp.MustCompile(`([0-9.]+) %`).FindAllStringSubmatch(out.String(), -1) {
+		if value, err := strconv.ParseFloat(share[1], 64); err != nil || value > 100 {
+			t.Errorf("a share of %s %%:\n%s", share[1], out.String())
+		}
+	}
 }
 
 func TestFragmentedHeap(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
+	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -66,11 +67,22 @@ func TestTheBestIsNamedWithByHowMuch(t *testing.T) {
 func TestEqualsAreCalledEqualWithWhatWouldTell(t *testing.T) {
 	v := judge(t, results(5, 0.05, even, even), "throughput")
 	text := strings.Join(v.Sentences(), " ")
-	if !strings.Contains(text, "No difference shown between") || !strings.Contains(text, "more rounds would tell 3 %") {
+	if !strings.Contains(text, ": no difference shown between") || !strings.Contains(text, " in all would show a difference of 3 %") {
 		t.Errorf("said %q", text)
 	}
 	one := judge(t, results(1, 0.05, even, even), "throughput")
 	if text := strings.Join(one.Sentences(), " "); !strings.Contains(text, "one round cannot show any") {
+		t.Errorf("said %q", text)
+	}
+}
+
+// Two rounds bound little: neither an interval to millions nor hundreds of rounds are worth a reader's time.
+func TestWhatTwoRoundsCannotShowIsSaidWithoutHugeNumbers(t *testing.T) {
+	if text := span(estimate.Interval{Low: 0.2, High: 2045613}); text != "98 % interval from 0.20 times on: too few rounds to bound it" {
+		t.Errorf("said %q", text)
+	}
+	v := judge(t, results(2, 0.9, even, even), "throughput")
+	if text := strings.Join(v.Sentences(), " "); !strings.Contains(text, "the rounds differ too much to show a difference of 3 % on this machine") {
 		t.Errorf("said %q", text)
 	}
 }

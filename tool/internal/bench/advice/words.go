@@ -15,7 +15,7 @@ const effect = 0.03
 // Sentences are the verdict in words.
 func (v Verdict) Sentences() []string {
 	best := v.Standings[0]
-	out := []string{fmt.Sprintf("%s over %s: %s.", v.Goal.Title, term.Counted(v.Rows, "row"), best.Contender.Name)}
+	var out []string
 	var same, worse, missing []string
 	var equals []estimate.Comparison
 	for _, s := range v.Standings[1:] {
@@ -29,11 +29,14 @@ func (v Verdict) Sentences() []string {
 			same = append(same, s.Contender.Name)
 		}
 	}
+	title := fmt.Sprintf("%s over %s: ", v.Goal.Title, term.Counted(v.Rows, "row"))
+	if len(same) > 0 {
+		out = append(out, fmt.Sprintf("%sno difference shown between %s and %s; %s.", title, best.Contender.Name, strings.Join(same, ", "), further(equals)))
+	} else {
+		out = append(out, title+best.Contender.Name+".")
+	}
 	if len(worse) > 0 {
 		out = append(out, strings.Join(worse, "; ")+".")
-	}
-	if len(same) > 0 {
-		out = append(out, fmt.Sprintf("No difference shown between %s and %s; %s.", best.Contender.Name, strings.Join(same, ", "), further(equals)))
 	}
 	if len(missing) > 0 {
 		out = append(out, "Not judged, as they did not finish: "+strings.Join(missing, ", ")+".")
@@ -62,14 +65,23 @@ func more(ratio float64) string {
 	return fmt.Sprintf("%.1f %% more", (ratio-1)*100)
 }
 
+// widest is the ratio from which on an interval says only that the rounds do not bound it.
+const widest = 10
+
 func span(i estimate.Interval) string {
-	if i.High >= 2 {
+	switch {
+	case i.High > widest:
+		return fmt.Sprintf("%g %% interval from %.2f times on: too few rounds to bound it", estimate.Confidence*100, i.Low)
+	case i.High >= 2:
 		return fmt.Sprintf("%g %% interval %.2f to %.2f times", estimate.Confidence*100, i.Low, i.High)
 	}
 	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", estimate.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
 }
 
-// further says how many more rounds would tell all of them apart.
+// affordable is how many rounds a reader may be told to run.
+const affordable = 50
+
+// further says how many rounds in all would tell all of them apart.
 func further(all []estimate.Comparison) string {
 	most, rounds := 0, 0
 	for _, c := range all {
@@ -77,15 +89,15 @@ func further(all []estimate.Comparison) string {
 		switch {
 		case c.Rounds < 2:
 			return "one round cannot show any: run at least five"
-		case !ok:
-			return fmt.Sprintf("the rounds scatter too much for %g %% to be told on this machine", effect*100)
+		case !ok || n > affordable:
+			return fmt.Sprintf("the rounds differ too much to show a difference of %g %% on this machine", effect*100)
 		}
 		most, rounds = max(most, n), c.Rounds
 	}
 	if most <= rounds {
-		return fmt.Sprintf("%s would have shown %g %%", term.Counted(rounds, "round"), effect*100)
+		return fmt.Sprintf("%s would have shown a difference of %g %%", term.Counted(rounds, "round"), effect*100)
 	}
-	return fmt.Sprintf("%s would tell %g %%", term.Counted(most-rounds, "more round"), effect*100)
+	return fmt.Sprintf("about %s in all would show a difference of %g %%", term.Counted(most, "round"), effect*100)
 }
 
 // A Pair is the ratio of two contenders' costs for a goal.

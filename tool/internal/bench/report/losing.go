@@ -26,7 +26,7 @@ func HasOurs(r *result.Results) bool {
 const tolerated = 1.05
 
 // Losing are the rows in which the rounds show a difference to a better peer, the worst first; and those that
-// are behind in their only round, which shows no difference yet.
+// are behind and were measured under both in one round only, which shows no difference yet.
 func Losing(r *result.Results) (shown, behind []Loss) {
 	for _, line := range Compare(r, BestPeer) {
 		reference := slices.IndexFunc(line.Cells, func(c Cell) bool { return c.Reference })
@@ -63,7 +63,7 @@ func Label(r result.Row) string {
 // The titles of the tables of Losing, and what is said where there is nothing to list.
 const (
 	LosingTitle  = "Where Granary loses"
-	BehindTitle  = "Where Granary was behind in the only round, which shows no difference yet"
+	BehindTitle  = "Where Granary was behind in the one round that measured both, which shows no difference yet"
 	LosesNowhere = "The rounds show no row in which Granary loses."
 )
 

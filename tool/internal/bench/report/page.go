@@ -46,7 +46,6 @@ type verdict struct {
 	Pairs     [][]string
 	Recipes   []advice.Recipe
 	Best      string
-	Equals    string
 }
 
 type standing struct{ Name, Cost, ToBest string }
@@ -129,7 +128,7 @@ func verdicts(r *result.Results, goal advice.Goal) []verdict {
 		v := verdict{Title: g.Title, Chosen: g.Name == goal.Name, Sentences: judged.Sentences(), Best: judged.Standings[0].Contender.Name,
 			Recipes: advice.Deploy(judged.Standings[0].Contender, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
-			v.Equals = fmt.Sprintf(" (%d not shown to be worse)", n)
+			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
 		}
 		for _, s := range judged.Standings {
 			v.Standings = append(v.Standings, standing{s.Contender.Name, costText(s), ratioText(s.ToBest)})

@@ -102,7 +102,7 @@ func (w *word) Set(text string) error { w.text = text; return nil }
 
 // Type is the word that help shows for the value.
 func (w *word) Type() string {
-	return map[Kind]string{Number: "number", Numbers: "numbers", Duration: "time", Words: "words"}[w.kind]
+	return map[Kind]string{Number: "number", Numbers: "numbers", Duration: "duration", Words: "words"}[w.kind]
 }
 
 // registerParams declares a flag for each parameter.

@@ -25,6 +25,8 @@ type Options struct {
 	Goal       string
 	Variants   bool
 	Lib        string
+
+	flags *pflag.FlagSet // tells what was given from what was left out
 }
 
 // Rounds is how often each contender is measured unless the user says.
@@ -49,6 +51,7 @@ func (l *Names) Set(value string) error {
 
 // Register declares the options on fs.
 func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
+	o.flags = fs
 	fs.BoolVar(&o.Quick, "quick", false, "a smaller run, of a few minutes on two cores")
 	fs.IntVar(&o.Rounds, "rounds", 0, fmt.Sprintf("how often each allocator is measured (default %d, with --quick %d)", rounds.Full, rounds.Quick))
 	fs.Var(&o.Allocators, "allocators", "names separated by commas, NAME=PATH[,VARIABLE=VALUE...], or NAME:SETTING=VALUE[+SETTING=VALUE...] (default: all that are found)")
@@ -61,7 +64,7 @@ func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 
 // Check refuses options that make no sense and fills in the defaults.
 func (o *Options) Check(rounds Rounds) error {
-	if o.Rounds < 0 {
+	if o.Rounds < 0 || o.Rounds == 0 && o.flags != nil && o.flags.Changed("rounds") {
 		return cli.Usagef("--rounds must be 1 or more")
 	}
 	if o.Rounds == 0 {

@@ -21,6 +21,13 @@ func TestOptionsDefaultsAndLists(t *testing.T) {
 	if err := o.Check(Rounds{Full: 5, Quick: 3}); err != nil || o.Rounds != 3 || o.Allocators.String() != "a,b,c=/x.so" {
 		t.Errorf("%+v, %v", o, err)
 	}
+	if err := fs.Parse([]string{"--rounds", "0"}); err != nil {
+		t.Fatal(err)
+	}
+	o.Rounds = 0
+	if err := o.Check(Rounds{Full: 5, Quick: 3}); err == nil || err.Error() != "--rounds must be 1 or more" {
+		t.Errorf("--rounds 0: %v", err)
+	}
 	full := Options{}
 	if err := full.Check(Rounds{Full: 5, Quick: 3}); err != nil || full.Rounds != 5 {
 		t.Errorf("%+v, %v", full, err)
