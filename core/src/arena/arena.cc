@@ -5,7 +5,7 @@
 namespace granary {
 namespace {
 
-// Whose call the thread is in: Hooked is static.
+// The arena whose call the thread is in: the functions of Hooked are static.
 constinit __thread Arena* serving __attribute__((tls_model("initial-exec"))) = nullptr;
 
 }  // namespace
@@ -54,7 +54,7 @@ void Arena::Begin() noexcept {
   central_.Init();
 }
 
-// The global map learns whose the memory is: rows without a class, whose slab is the arena.
+// In the global page map, the rows of an arena's memory have no class, and the arena as their slab.
 void* Arena::MapRegion(size_t bytes, size_t alignment, void* hint) noexcept {
   const bool hooked = alignment >= kTrackerBytes;
   Locked hold(regions_lock_);
@@ -292,7 +292,7 @@ void* Arena::Reallocate(void* p, size_t size) noexcept {
   return q;
 }
 
-// What lies dirty between the windows stays within a quarter of what is used.
+// Between windows the dirty memory stays within a quarter of the memory in use.
 void Arena::ReleaseExcess() noexcept {
   if (decay[0] < 0) return;
   const size_t dirty = pages_.dirty_bytes();
@@ -336,7 +336,8 @@ size_t Arena::HeldBytes() noexcept {
   return (pages > clean ? pages - clean : 0) + metadata_.used();
 }
 
-// What several threads report at once may be late by one of their calls; the next one mends it.
+// When several threads report at once the sums may be late by one call; the next call corrects
+// them.
 void Arena::Report() noexcept {
   const size_t used = pages_.used_bytes(), dirty = pages_.dirty_bytes();
   if (used != reported_used_.load(std::memory_order_relaxed)) {

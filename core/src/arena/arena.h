@@ -21,8 +21,8 @@ class Arena {
  public:
   // nullptr when the system refuses.
   static Arena* Create(ExtentHooks* hooks, unsigned index) noexcept;
-  // Gives all memory back to the hooks, and then is no more; nobody may use it meanwhile. With
-  // `again`, it begins anew, empty.
+  // Gives all memory back to the hooks and ends the arena; with `again`, it starts anew, empty. No
+  // other thread may use it meanwhile.
   void Discard(bool again) noexcept;
 
   // nullptr when the hooks refuse, or beyond the cap. `alignment` is a power of two.
@@ -43,10 +43,10 @@ class Arena {
   void SetCap(size_t bytes) noexcept { cap_.store(bytes, std::memory_order_relaxed); }
   size_t cap() const noexcept { return cap_.load(std::memory_order_relaxed); }
   size_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
-  // Of its memory, what is in use or free but still resident, and its own structures.
+  // Its memory in use, its free memory that is still resident, and its own structures.
   size_t HeldBytes() noexcept;
   size_t CountObjects() noexcept;
-  // Brings what it uses up to date in the sums of all arenas.
+  // Updates the sums over all arenas.
   void Report() noexcept;
 
   // Gives free pages back: all, or those that are due.
@@ -92,7 +92,7 @@ class Arena {
   struct Region {
     void* p;
     size_t bytes;
-    bool hooked;  // from the hooks, for objects; else our own structures
+    bool hooked;  // from the hooks, for objects; else from Linux, for structures
   };
   static constexpr size_t kMostRegions = 2048;
 

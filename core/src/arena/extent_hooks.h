@@ -1,5 +1,5 @@
-// jemalloc's extent hooks: how an arena gets its memory, and gives it back. A result of true means
-// that it was not done.
+// How an arena gets its memory and gives it back. The layout is that of jemalloc's extent_hooks_t.
+// A result of true means failure.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,9 @@ struct ExtentHooks {
                 unsigned arena);
 };
 
-// One object for all arenas, so that programs can compare it; its functions may be called with the
-// hooks of another. Only under the lock of the table of arenas: others call SharedHooks.
+// The hooks that take memory from the system. One object for all arenas, so that programs can
+// compare it; its functions accept the hooks of another arena. Call it only under the lock of the
+// table of arenas: others call SharedHooks (arena/arenas.h).
 ExtentHooks* DefaultHooks() noexcept;
 
 }  // namespace granary

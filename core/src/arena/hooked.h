@@ -1,5 +1,5 @@
-// The system of the arena whose call is being served: its memory for objects, which comes in whole
-// trackers, is asked of the arena's hooks; everything else of Linux.
+// The system (os/os.h) of an arena. Memory for objects comes in whole trackers from the hooks of
+// the arena whose call the thread is in; everything else comes from Linux.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace granary {
 class Arena;
 
 struct Hooked {
-  static constexpr size_t kFirstChunk = kTrackerBytes;  // what a hook is asked for at least
+  static constexpr size_t kFirstChunk = kTrackerBytes;  // the least that a hook is asked for
 
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;

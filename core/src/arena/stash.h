@@ -1,4 +1,4 @@
-// A few free objects of one class of an arena, so that most calls need no look at a slab.
+// The cache of an arena: a few free objects of one class, so that most calls do not reach a slab.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct Stash {
   void* objects[kMost] = {};
 };
 
-// How many objects of each class are stashed: 16 KiB of them at most, none above 4 KiB.
+// The most objects of each class in a stash: 16 KiB of them, and none above 4 KiB.
 inline constexpr auto kStashed = [] {
   std::array<uint8_t, kNumClasses> most{};
   for (SizeClass c = 1; c < kNumClasses && kClassSize[c] <= 4 * kKiB; ++c) {

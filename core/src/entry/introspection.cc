@@ -1,4 +1,4 @@
-// glibc's functions that look at the heap or tune it, and our own of granary.h.
+// glibc's functions that report on the heap or tune it, and the functions of granary/granary.h.
 
 #include <errno.h>
 #include <malloc.h>
@@ -75,7 +75,7 @@ GRANARY_EXPORT int malloc_info(int options, FILE* out) noexcept {
   return 0;
 }
 
-// gperftools' names of them.
+// The names in gperftools.
 #define GRANARY_ALIAS(name) __attribute__((alias(name), visibility("default")))
 #if defined(__GLIBC__)
 GRANARY_ALIAS("mallinfo") struct mallinfo tc_mallinfo(void) noexcept;

@@ -1,4 +1,4 @@
-// The symbols of the C library that allocate: a line or two each over Heap.
+// The symbols of the C library that allocate: a line or two each over heap/.
 
 #include <errno.h>
 #include <stddef.h>
@@ -28,21 +28,21 @@ size_t Page() {
   return layers.pages().OsPage();
 }
 
-// free must not change errno; our own system calls do not, but pthread functions of a first use
-// may.
+// free must not change errno. The system calls of this library do not, but the pthread functions
+// that a first call uses may.
 GRANARY_NOINLINE void FreeSlow(void* p) {
   const int error = errno;
   heap::Free(p);
   errno = error;
 }
 
-// The request stays in its register on the way here.
+// A function of its own, so that the request stays in its register on the fast path.
 GRANARY_NOINLINE void* AllocateSlow(size_t size) {
   void* const p = heap::Allocate(size);
   return p != nullptr || !malloc_calls_new_handler ? p : AllocateOrCallHandler(size);
 }
 
-// realloc(p, 0), unless it is to return a block of no bytes.
+// realloc(p, 0), unless option zero_realloc lets it return an empty block.
 GRANARY_NOINLINE void* FreeInRealloc(void* p) {
   if (options.zero_realloc == 2) Die("realloc to 0 bytes, which zero_realloc:abort forbids");
   if (!TryFree(p)) FreeSlow(p);
@@ -62,7 +62,7 @@ using namespace granary;
 
 extern "C" {
 
-// malloc, whatever tc_set_new_mode asked for.
+// malloc without the new handler, in spite of tc_set_new_mode.
 static void* malloc_skip_new_handler(size_t size) noexcept {
   if (void* p = TryAllocate(size)) return p;
   return heap::Allocate(size);
@@ -146,7 +146,7 @@ GRANARY_EXPORT void free_aligned_sized(void* p, size_t alignment, size_t size) n
   FreeSizedSlow(p, size, alignment);
 }
 
-// glibc's own names for the family, which some programs call to get past an interposed malloc.
+// glibc's internal names, which some programs call to bypass an interposed malloc.
 GRANARY_EXPORT void* __libc_malloc(size_t size) noexcept { return malloc(size); }
 GRANARY_EXPORT void __libc_free(void* p) noexcept { free(p); }
 GRANARY_EXPORT void* __libc_calloc(size_t count, size_t size) noexcept {
@@ -163,7 +163,7 @@ GRANARY_EXPORT int __posix_memalign(void** out, size_t alignment, size_t size) n
   return posix_memalign(out, alignment, size);
 }
 
-// The names that builds of jemalloc with a prefix give them.
+// The names in builds of jemalloc that have a prefix.
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #endif
@@ -184,7 +184,7 @@ GRANARY_PREFIXED(free_sized)
 GRANARY_PREFIXED(free_aligned_sized)
 #undef GRANARY_PREFIXED
 
-// gperftools' names of them.
+// The names in gperftools.
 #define GRANARY_ALIAS(alias_name, name) \
   __attribute__((alias(#name), visibility("default"))) decltype(name) alias_name;
 GRANARY_ALIAS(tc_malloc, malloc)

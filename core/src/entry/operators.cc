@@ -1,5 +1,5 @@
-// The twenty operators new and delete. The library does not depend on libstdc++: whoever calls a
-// form that throws has it loaded, so what throwing needs is referred to weakly.
+// The twenty operators new and delete. The library does not depend on libstdc++: a program that
+// calls a throwing form has loaded it, so the references to what throwing needs are weak.
 
 #include <cstddef>
 #include <new>
@@ -9,7 +9,7 @@
 #include "entry/new_mode.h"
 #include "heap/fast.h"
 
-// Referred to by the exception tables that the compiler makes.
+// The exception tables that the compiler makes refer to these.
 __asm__(".weak __gxx_personality_v0");
 __asm__(".weak __cxa_begin_catch");
 __asm__(".weak __cxa_end_catch");
@@ -39,7 +39,7 @@ void* TryOnce(size_t size, size_t alignment) {
   Die(sentence);
 }
 
-// As [new.delete.single]: as long as there is a handler, it may make room.
+// As in [new.delete.single]: the new handler is called until it makes room or is removed.
 GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
   for (;;) {
     if (void* p = TryOnce(size, alignment)) return p;
@@ -133,7 +133,7 @@ GRANARY_EXPORT void operator delete[](void* p, size_t n, align_val_t a) noexcept
   DeleteSizedSlow(p, n, Bytes(a));
 }
 
-// gperftools' names of them.
+// The names in gperftools.
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #endif

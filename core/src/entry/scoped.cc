@@ -1,4 +1,5 @@
-// The functions of granary/heap.h: a heap is an arena (jemalloc/arena.h) on memory of the system.
+// The functions of granary/heap.h. A scoped heap is an arena (arena/arena.h) whose memory comes
+// from the system.
 
 #include <errno.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ void* OrOutOfMemory(void* p) {
   return p;
 }
 
-// From 9 bytes on every class is aligned to 16, which is all that malloc promises.
+// An alignment of 1 is enough for malloc: from 9 bytes on every class is aligned to 16.
 void* Allocate(granary_heap* h, size_t size, size_t alignment, bool zero) {
   return OrOutOfMemory(ArenaOf(h)->Allocate(size, alignment, zero));
 }

@@ -1,6 +1,6 @@
-// What a thread has asked for beyond the ordinary: exact counts of its bytes, no caches, an arena
-// of its own. Such a thread leads to the null cache, so that each of its calls takes the slow path,
-// where this is looked at; the fast path of all others knows nothing of it.
+// Settings that a thread made for itself: exact counts of its bytes, no caches, an arena of its
+// own. The thread_area of such a thread leads to the null cache, so that each of its calls takes
+// the slow path, which applies the settings. The fast path does not test for them.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 
 namespace granary {
 
-// Whether a thread's allocations are sampled: as prof.thread_active_init says at its first sample,
-// unless the thread said otherwise before.
+// Whether a thread's allocations are sampled. A thread that did not choose takes the value of
+// prof.thread_active_init at its first sample.
 enum class Sampled : uint8_t { kNotAsked, kYes, kNo };
 
 struct ThreadSettings {
   static constexpr size_t kMostName = 16;
 
-  uint64_t allocated;  // bytes, since the thread first asked
+  uint64_t allocated;  // bytes, since the counts were first read
   uint64_t deallocated;
   uint64_t peak;       // the most of allocated - deallocated since it was last reset
   uint64_t peak_from;  // what that difference was at the reset
-  uintptr_t area;      // thread_area of the ordinary
-  uint32_t arena;      // 0 for the heap that all share
+  uintptr_t area;      // the thread_area without settings
+  uint32_t arena;      // 0 for the shared heap
   bool uncached;
-  // Also of a thread that is ordinary otherwise:
+  // The rest does not make a thread take the slow path:
   Sampled sampled;
-  bool in_hook;  // calls a function of the program's that is told of samples, and takes none
+  bool in_hook;          // runs a hook of profiling, and takes no samples meanwhile
   char name[kMostName];  // in profiles, as jemalloc has them
 
   void Allocated(size_t bytes) {
@@ -47,14 +47,14 @@ inline uintptr_t SpecialArea() {
 }
 inline bool HasThreadSettings() { return thread_area == SpecialArea(); }
 
-// From here on the calling thread is special; its bytes are counted.
+// From here on the calling thread has settings, and its bytes are counted.
 void UseThreadSettings() noexcept;
 
-// Within it, a special thread is an ordinary one.
+// While it exists, the settings of the calling thread do not apply.
 class Ordinary {
  public:
   Ordinary() { thread_area = thread_settings.area; }
-  // The thread may have been made known meanwhile, or have given its cache up.
+  // The thread may have been registered meanwhile, or have lost its cache.
   ~Ordinary() {
     thread_settings.area = thread_area;
     thread_area = SpecialArea();

@@ -9,8 +9,8 @@
 #include "config/tcmalloc_variables.h"
 #include "os/linux.h"
 
-// What a program may define to choose its options: Granary's rows, and jemalloc's under the names
-// its builds give them.
+// Symbols that a program may define to set options: in Granary's form, and in jemalloc's under the
+// names of its builds.
 extern "C" {
 __attribute__((weak)) GRANARY_EXPORT const char* granary_conf = nullptr;
 __attribute__((weak)) GRANARY_EXPORT const char* malloc_conf = nullptr;
@@ -41,7 +41,7 @@ class Loader {
   bool fine() const { return fine_; }
 
  private:
-  // Apart, so that its buffer takes no page of the stack where there is no file.
+  // A function of its own: without the file, its buffer takes no page of the stack.
   GRANARY_NOINLINE void Read(int file) {
     char text[4096];
     const long bytes = Linux::ReadAndClose(file, text, sizeof text);

@@ -1,6 +1,6 @@
-// The figures in a file, for readers that may not read the memory of this process: with option
-// stats_file, once a second, in /dev/shm/granary.PID. It is a core file of nothing but the memory
-// that the figures come from, so that the readers of processes and of core files read it, too.
+// The figures in a file, for readers that may not read the memory of this process. With option
+// stats_file the file /dev/shm/granary.PID is written once a second. It is a core file that holds
+// only the memory that the figures come from, so that a reader of core files can read it.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class Publisher {
   void Publish(uint64_t now) noexcept;
   // The process ends.
   void Remove() noexcept;
-  // In the child of a fork, which has a file of its own.
+  // In the child of a fork: it writes a file of its own.
   void Forget() noexcept;
 
  private:

@@ -54,12 +54,12 @@ class File {
 };
 
 struct Program {
-  uintptr_t bias = 0;  // what the addresses in its file are counted from
+  uintptr_t bias = 0;  // the difference between its addresses in memory and in its file
   uintptr_t begin = ~uintptr_t{0}, end = 0;
   bool has_table = false;
 };
 
-// False if the kernel does not tell, or the file's head is not mapped.
+// False if the kernel gives no program headers, or the start of the file is not mapped.
 bool FindProgram(Program* program) noexcept {
   const uintptr_t at = getauxval(AT_PHDR);
   const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(at);
@@ -81,7 +81,7 @@ bool FindProgram(Program* program) noexcept {
   return headed;
 }
 
-// Calls use(entry's place, its code's first address) for each.
+// Calls use(address of the entry, first address of its code) for each entry.
 template <class Use>
 void ForEach(const Section& frames, const Use& use) noexcept {
   TableMemory memory(frames.begin, frames.end);

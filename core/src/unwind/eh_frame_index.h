@@ -1,6 +1,6 @@
-// A table of the program's frame entries for where the linker left it out (.eh_frame_hdr):
-// compilers do not ask for it in static programs. It is made once, from the section .eh_frame,
-// which the section headers of the program's file tell.
+// A sorted index of the program's .eh_frame entries, in place of a missing .eh_frame_hdr: compilers
+// do not request that section in static programs. The index is built once, from the section
+// .eh_frame, which the section headers of the program's file locate.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,14 @@ struct Section {
 
 class EhFrameIndex {
  public:
-  // The first time, for the program that runs: reads its file and maps memory if it has no table.
+  // For the running program. The first call reads its file, and maps memory if it has no
+  // .eh_frame_hdr.
   void Make() noexcept;
-  // For the program from `begin` to `end`, from what is in memory; false if there are no entries,
-  // or no memory.
+  // For a program at `begin` to `end`, from its memory. False if it has no entries, or memory is
+  // refused.
   bool MakeFrom(uintptr_t begin, uintptr_t end, const Section& frames) noexcept;
 
-  // False if `pc` is not in the program, or nothing was made.
+  // False if `pc` is not in the program, or there is no index.
   bool Find(uintptr_t pc, Tables* tables) const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Callbacks of the program at amounts of memory (granary_add_threshold).
+// Callbacks of the program when the heap reaches an amount of memory (granary_add_threshold).
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,12 @@ class Thresholds {
 
   // False if there is no room for one more.
   bool Add(size_t bytes, granary_threshold_callback callback, void* context) noexcept;
-  // False if there is no such one.
+  // False if it was not added.
   bool Remove(granary_threshold_callback callback, void* context) noexcept;
 
   bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  // With no lock held, and where the program may allocate: calls who waits for this amount.
+  // With no lock held, and where the program may allocate: calls the callbacks whose amount was
+  // crossed.
   void Check(size_t held) noexcept;
   // In the child of a fork.
   void ResetLock() noexcept {

@@ -7,7 +7,7 @@
 namespace granary {
 namespace {
 
-constexpr uint64_t kChildMillis = 2000;     // a forked child has no helper before
+constexpr uint64_t kChildMillis = 2000;     // age from which a forked child may have a helper
 constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a helper, at any size
 constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
 constexpr size_t kTurnBytes = 8 * kMiB;     // given back before a thread that waits gets its turn,
@@ -71,7 +71,7 @@ void Upkeep::PollWithoutHelper() noexcept {
 void Upkeep::BeginWindow() noexcept {
   peaks_.EndWindow(layers.pages().used_bytes());
   paid_.store(Level(), std::memory_order_relaxed);
-  // The first one begins with the process, and many do not live to see the second.
+  // The first window begins with the process, and many processes end before the second.
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_window();
 }
 
@@ -79,7 +79,7 @@ Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
   return limits_.pressed() ? Central<Linux>::Patience::kNone : Central<Linux>::Patience::kTwoLooks;
 }
 
-// One bounded piece of the window's work; false when that part is done.
+// Does one bounded step of the work of the last window. False if this step is complete.
 bool Upkeep::Step() noexcept {
   const uint32_t step = step_.load(std::memory_order_relaxed);
   const bool pressed = limits_.pressed();
@@ -143,8 +143,9 @@ void Upkeep::RunWindow() noexcept {
   EndArenaWindows();
 }
 
-// What describes free memory: in a heap that has shrunk to half, the map of it; of other structures
-// what was freed, all of it then, else where it is much.
+// Gives back structures that describe free memory. When the heap has shrunk to half: the page map
+// of free memory, and in the windows after that all free pages of other structures. Otherwise only
+// large amounts of the latter.
 void Upkeep::ReleaseStructures() noexcept {
   const size_t used = layers.pages().used_bytes();
   if (used > map_for_) map_for_ = used;
@@ -154,7 +155,7 @@ void Upkeep::ReleaseStructures() noexcept {
     map_for_ = used;
     settling_ = kSettlingWindows;
   }
-  // The last to go lie between the others: while a heap settles, each may make a page free.
+  // Structures lie side by side: while the heap settles, each one that is freed may free a page.
   layers.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
   if (settling_ > 0) --settling_;
 }

@@ -43,8 +43,8 @@ class Upkeep {
     }
   }
 
-  // The same in a call that allocates: the C library may hold its own locks while it frees, so only
-  // here may a thread be started.
+  // The same in a call that allocates. Only here may a thread be started: the C library may hold
+  // locks of its own while it frees.
   void PollInMalloc() noexcept {
     Poll();
     CheckThresholds();
@@ -60,7 +60,7 @@ class Upkeep {
     RefreshLimits();
   }
 
-  // Nobody works on a window meanwhile.
+  // While it exists, no other thread gives memory back.
   class Exclusive {
    public:
     explicit Exclusive(Upkeep& upkeep) : upkeep_(upkeep), hold_(upkeep.running_) {}
@@ -71,12 +71,12 @@ class Upkeep {
     Upkeep& upkeep_;
     Locked<YieldingMutex<Linux>> hold_;
   };
-  // These give memory back in steps. They are called with the lock, and let go of it after each
-  // step: the free pages of slabs of all classes,
+  // These give memory back in steps, and let waiting threads have the lock after each step. Called
+  // with the lock. The free pages of slabs of all classes;
   void ReleaseSlabs(Central<Linux>::Patience patience) noexcept;
-  // up to `bytes` of free spans and blocks,
+  // up to `bytes` of free spans and blocks;
   void ReleaseSpans(size_t bytes) noexcept;
-  // and what of these the page heap owes.
+  // the spans whose decay time has ended.
   void PayDebt() noexcept;
 
   void AfterLargeFree(size_t bytes) noexcept;
@@ -100,8 +100,8 @@ class Upkeep {
  private:
   friend struct Layout;
   static constexpr size_t kFreeGrowth = kMiB;  // what a heap may grow to before it pays for growth
-  static constexpr size_t kPayStep = 64 * kKiB;   // what a slow path pays at most
-  static constexpr uint32_t kPollsPerClock = 64;  // slow paths between two inspections at the clock
+  static constexpr size_t kPayStep = 64 * kKiB;    // what a slow path pays at most
+  static constexpr uint32_t kPollsPerClock = 64;   // slow paths between two readings of the clock
   static constexpr uint64_t kRefreshMillis = 500;  // between two readings of the limits
   static constexpr size_t kPollStripes = 8;
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
@@ -139,7 +139,7 @@ class Upkeep {
   Requests requests_;
   Clients clients_{};
   Peaks peaks_;
-  YieldingMutex<Linux> running_;  // held by whoever works on a window
+  YieldingMutex<Linux> running_;  // held by the thread that gives memory back
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};  // the heap is large enough for a helper
   uint64_t started_ = 0;
@@ -147,7 +147,7 @@ class Upkeep {
   std::atomic<uint32_t> asleep_{0};      // 1 while the helper sleeps; the futex it sleeps on
   std::atomic<bool> dormant_{false};     // the helper sleeps until a thread has work for it
   std::atomic<uint32_t> fresh_seen_{0};  // PageHeap::fresh_trackers when the helper last read it
-  uint64_t fresh_at_ = 0;                // when it had changed, in nanoseconds
+  uint64_t fresh_at_ = 0;                // when that number last changed, in nanoseconds
   std::atomic<size_t> paid_{0};          // the level that needs no payment
   std::atomic<size_t> credit_{0};        // bytes that payments took out of slabs
   struct alignas(kCacheLine) Polls {

@@ -1,4 +1,4 @@
-// The helper thread: when there is one, what it does when it wakes, and who wakes it.
+// The helper thread: when it is started, what it does when it wakes, and what wakes it.
 #include <pthread.h>
 #include <signal.h>
 
@@ -21,7 +21,7 @@ namespace granary {
 namespace {
 
 constexpr size_t kHelperFrom = 8 * kMiB;    // heaps smaller than this need no thread,
-constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these where the program has but one
+constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these if the program has only one
 constexpr uint32_t kQuietWindows = 20;      // ticks without work before the helper sleeps
 constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
 constexpr uint64_t kGrowthMillis =
@@ -60,7 +60,7 @@ void RefreshModules(bool* asked) {
 
 }  // namespace
 
-// When the helper inspections again: at the window's end, or sooner where that is far.
+// When the helper wakes next: at the end of the window, or sooner if that is far away.
 uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
   const uint64_t soon = Linux::NowMillis() + kRefreshMillis;
   return soon < end ? soon : end;
@@ -143,7 +143,7 @@ void Upkeep::HelperLoop() noexcept {
         Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, requests_.asked(),
                              dormant ? DormantMillis() : tick - now);
     asleep_.store(0);
-    if (dormant && !rung) {  // the decay time may be another by now
+    if (dormant && !rung) {  // the decay time may have changed meanwhile
       quiet = 0;
       end = Linux::NowMillis() + WindowMillis();
       tick = TickBefore(end);

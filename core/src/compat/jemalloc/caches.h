@@ -1,5 +1,5 @@
-// Explicit thread caches. Objects live in the caches of the CPUs whichever cache is named, so these
-// are numbers that are given out and taken back.
+// Explicit thread caches. Free objects lie in the CPU caches whatever cache is named, so an
+// explicit cache is only a number that is handed out and taken back.
 #pragma once
 
 #include <cstddef>

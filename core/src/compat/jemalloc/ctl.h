@@ -1,4 +1,4 @@
-// mallctl: names of figures and switches, read and written.
+// mallctl: reads and writes figures and switches by name.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ int ControlByMib(const size_t* mib, size_t length, void* oldp, size_t* oldlenp, 
                  size_t newlen) noexcept;
 int NameToMib(const char* name, size_t* mib, size_t* length) noexcept;
 
-// "5.3.1-0-g0 (Granary 0.1.0)": the interface that is spoken, and who speaks it.
+// "5.3.1-0-g0 (Granary 0.1.0)": the version of the interface, and the library.
 extern const char kVersion[];
 
 }  // namespace granary::jemalloc

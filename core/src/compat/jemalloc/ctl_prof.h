@@ -7,8 +7,8 @@
 
 namespace granary::jemalloc {
 
-// As mallctl returns: 0, or why not. A read of prof.dump and prof.reset is the call without a
-// value.
+// Return what mallctl returns: 0 or an errno. A read of prof.dump and prof.reset is the call
+// without a value.
 int ReadProf(Handler handler, uint32_t argument, uint64_t* out) noexcept;
 int WriteProf(Handler handler, uint32_t argument, uint64_t value) noexcept;
 

@@ -10,7 +10,7 @@ namespace granary::jemalloc {
 int CallRaw(const Found& f, void* oldp, size_t* oldlenp, void* newp, size_t newlen) noexcept;
 int CallArenaName(size_t arena, void* oldp, size_t* oldlenp, void* newp, size_t newlen) noexcept;
 
-// Whether a move of the object at p would help to empty slabs: Redis asks before each.
+// Whether moving the object at p helps to empty slabs. Redis calls it for each object it may move.
 bool WorthMoving(const void* p) noexcept;
 
 }  // namespace granary::jemalloc

@@ -1,4 +1,4 @@
-// malloc_stats_print: the statistics as text or JSON, in the form that programs look for.
+// malloc_stats_print: the statistics as text or JSON, in the form that programs parse.
 #pragma once
 
 #include "compat/jemalloc/output.h"

@@ -1,4 +1,4 @@
-// What both the C functions MallocExtension_* and the C++ class do.
+// The functions behind MallocExtension, for its C names and its C++ class.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,6 @@ bool MemoryStats(int* blocks, size_t* total, int histogram[64]) noexcept;
 void GetStats(char* buffer, int length) noexcept;
 void ReleaseToSystem(size_t bytes) noexcept;
 size_t ThreadCacheSize() noexcept;
-int Ownership(const void* p) noexcept;  // 1 ours, 2 not
+int Ownership(const void* p) noexcept;  // 1: Granary owns p, 2: it does not
 
 }  // namespace granary::tcmalloc

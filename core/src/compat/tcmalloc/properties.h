@@ -1,4 +1,4 @@
-// TCMalloc's numeric properties, and what of its settings Granary has.
+// TCMalloc's numeric properties, and those of its settings that Granary has.
 #pragma once
 
 #include <cstddef>
