@@ -17,7 +17,7 @@ constexpr uint64_t MaskOf(unsigned first, unsigned count) {
   return count == 0 ? 0 : (~uint64_t{0} >> (64 - count)) << first;
 }
 
-// Calls visit(word_index, mask) for each word that bits [first, first+count) touch.
+// Calls visit(word_index, mask) for each word that contains bits of [first, first+count).
 template <class Visit>
 constexpr void ForWords(size_t first, size_t count, Visit&& visit) {
   while (count > 0) {
@@ -69,7 +69,7 @@ inline size_t FindBit(const uint64_t* words, size_t from, size_t limit, bool val
   return limit;
 }
 
-// The next maximal run of `value` bits at or after `from`; count 0 if there is none.
+// The next maximal run of `value` bits at or after `from`; a run with count 0 if there is none.
 inline BitRun NextRun(const uint64_t* words, size_t from, size_t limit, bool value) {
   const size_t first = FindBit(words, from, limit, value);
   return {first, FindBit(words, first, limit, !value) - first};

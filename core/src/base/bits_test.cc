@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBits = 256;
 
-TEST(Bits, RoundingKeepsMultiplesAndMovesTheRest) {
+TEST(Bits, RoundingKeepsMultiplesAndMovesOtherNumbers) {
   for (size_t power = 1; power <= 4096; power *= 2) {
     for (size_t n = 0; n < 10000; n += 7) {
       ASSERT_EQ(RoundUp(n, power), (n + power - 1) / power * power);
@@ -25,7 +25,7 @@ TEST(Bits, RoundingKeepsMultiplesAndMovesTheRest) {
   EXPECT_EQ(DivideUp(4, 3), 2u);
 }
 
-TEST(Bits, MasksHaveExactlyTheBitsAskedFor) {
+TEST(Bits, MasksHaveExactlyTheRequestedBits) {
   for (unsigned first = 0; first <= 64; ++first) {
     for (unsigned count = 0; first + count <= 64; ++count) {
       uint64_t expected = 0;

@@ -1,15 +1,15 @@
-// Checks that are always on, and checks of debug builds. A failed check ends the process with one
-// sentence; both forms type-check in every build.
+// Checks that are always on, and checks of debug builds. A failed check prints one message and ends
+// the process. Both forms type-check in every build.
 #pragma once
 
 #include <cstddef>
 
 namespace granary {
 
-// Prints "granary: <sentence>" to stderr and aborts. Defined by the entry layer (and by tests).
-[[noreturn]] void Die(const char* sentence) noexcept;
+// Prints "granary: <message>" to stderr and aborts. Defined in heap/misuse.cc (and by tests).
+[[noreturn]] void Die(const char* message) noexcept;
 
-// Prints to stderr. Defined beside Die.
+// Prints `text` to stderr. Defined in the same file as Die.
 void Warn(const char* text, size_t bytes) noexcept;
 
 }  // namespace granary

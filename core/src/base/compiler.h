@@ -1,4 +1,4 @@
-// Attributes and branch hints under one name each.
+// One name for each attribute and branch hint.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 #define GRANARY_EXPORT __attribute__((visibility("default")))
 #define GRANARY_NOINLINE __attribute__((noinline))
 #define GRANARY_ALWAYS_INLINE inline __attribute__((always_inline))
-// On a cache line of its own: where the few instructions of a hot call begin within one would
-// otherwise depend on whatever code stands before it.
+// Starts a function on a cache line of its own. Otherwise the speed of a short hot function would
+// depend on the code before it.
 #define GRANARY_HOT __attribute__((aligned(64)))
 #define GRANARY_COLD __attribute__((cold, noinline))
-// What most processes never call: apart from what they do (core/cold.ld).
+// Puts functions that most processes never call apart from the others (core/cold.ld).
 #define GRANARY_SELDOM __attribute__((section(".text.seldom"), noinline))

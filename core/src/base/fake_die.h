@@ -1,5 +1,5 @@
-// What the entry layer defines for the library, for tests: the sentence goes to stderr and the
-// process ends, so that EXPECT_DEATH can match it. Weak, for every test of a folder includes it.
+// Die and Warn for tests. Die prints the message to stderr and ends the process, so that
+// EXPECT_DEATH can match it. Weak, because every test of a folder includes this header.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 
 namespace granary {
 
-// What Warn was given, for tests of warnings.
+// The texts that Warn received.
 inline std::string& Warnings() {
   static std::string text;
   return text;
@@ -19,7 +19,7 @@ inline std::string& Warnings() {
 
 inline const char* NameOf(Misuse what) {
   switch (what) {
-    case Misuse::kForeign:
+    case Misuse::kUnknownAddress:
       return "foreign";
     case Misuse::kUnaligned:
       return "unaligned";
@@ -33,8 +33,8 @@ inline const char* NameOf(Misuse what) {
   return "unknown";
 }
 
-[[noreturn]] __attribute__((weak)) void Die(const char* sentence) noexcept {
-  std::fprintf(stderr, "granary: %s\n", sentence);
+[[noreturn]] __attribute__((weak)) void Die(const char* message) noexcept {
+  std::fprintf(stderr, "granary: %s\n", message);
   std::abort();
 }
 

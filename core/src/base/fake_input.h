@@ -1,4 +1,5 @@
-// A stream of bytes that decides what a test does next: from a fuzzer, or made from a seed.
+// A stream of bytes that chooses the next step of a test. The bytes come from a fuzzer or from a
+// seed.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A value that one thread at a time writes, under a lock, and any thread reads without: what it
-// reads may be old, and nothing else is ordered by it.
+// A value that one thread at a time writes under a lock and that any thread reads without the lock.
+// A reader may read an old value, and the read orders nothing else.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Logarithm and exponential to about 1e-13, as the library does without libm.
+// Logarithm and exponential to about 1e-13, because the library does without libm.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ constexpr double NaturalLog(double x) {
     m /= 2;
     ++exponent;
   }
-  // ln m = 2 artanh((m - 1) / (m + 1)), which is below 0.172
+  // ln m = 2 artanh(s) with s = (m - 1) / (m + 1), which is below 0.172
   const double s = (m - 1) / (m + 1), square = s * s;
   double sum = 0;
   for (int i = 17; i >= 1; i -= 2) sum = sum * square + 1.0 / i;

@@ -1,5 +1,6 @@
-// What was never needed during a whole window of time: the lowest level a stock fell to. That much
-// can go back one layer down; the rest is in use by turns and worth keeping.
+// The low-water mark of a stock during one decay interval. The stock did not need that many
+// elements, so they can move one layer down. The other elements are in use by turns and worth
+// keeping.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +13,11 @@ class LowWater {
     if (level < lowest_) lowest_ = level;
   }
 
-  // The lowest so far in this window.
+  // The lowest level so far in this decay interval.
   size_t lowest() const { return lowest_; }
 
-  // Ends a window: returns what lay idle through it and starts the next at `level`.
+  // Ends a decay interval. Returns the number of idle elements and starts the next interval at
+  // `level`.
   size_t EndWindow(size_t level) {
     const size_t idle = lowest_ < level ? lowest_ : level;
     lowest_ = level;

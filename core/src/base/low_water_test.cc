@@ -7,7 +7,7 @@
 namespace granary {
 namespace {
 
-TEST(LowWater, FirstWindowKnowsNothingIdle) {
+TEST(LowWater, NothingIsIdleInTheFirstInterval) {
   LowWater low;
   EXPECT_EQ(low.EndWindow(10), 0u);
 }
@@ -18,7 +18,7 @@ TEST(LowWater, UntouchedStockIsIdle) {
   EXPECT_EQ(low.EndWindow(10), 10u);
 }
 
-TEST(LowWater, WhatWasNeededOnceIsNotIdle) {
+TEST(LowWater, AnElementThatWasNeededOnceIsNotIdle) {
   LowWater low;
   low.EndWindow(10);
   low.Note(4);
@@ -27,7 +27,7 @@ TEST(LowWater, WhatWasNeededOnceIsNotIdle) {
   EXPECT_EQ(low.EndWindow(9), 9u);
 }
 
-TEST(LowWater, NeverMoreThanThereIs) {
+TEST(LowWater, NeverMoreThanTheLevel) {
   LowWater low;
   low.EndWindow(10);
   EXPECT_EQ(low.EndWindow(3), 3u);

@@ -1,4 +1,4 @@
-// The ways a program can misuse the allocator that end it, and the sentence each ends with.
+// The kinds of misuse that end the program, and the misuse report of each.
 #pragma once
 
 #include <cstddef>
@@ -6,22 +6,22 @@
 namespace granary {
 
 enum class Misuse {
-  kForeign,     // "<verb> of an address that Granary did not allocate: <p>; ..."
-  kUnaligned,   // "<verb> of an unaligned address: <p> is inside an object of <n> bytes, ..."
-  kDoubleFree,  // "double free of an object of <n> bytes at <p>; ..."
-  kOtherHeap,   // "<verb> of an address that is not of this heap: <p>; ..."
-  kWrongSize,   // "sized free of <m> bytes at <p>, the wrong size: ..."
+  kUnknownAddress,  // "<verb> of an address that Granary did not allocate: <p>; ..."
+  kUnaligned,       // "<verb> of an unaligned address: <p> is inside an object of <n> bytes, ..."
+  kDoubleFree,      // "double free of an object of <n> bytes at <p>; ..."
+  kOtherHeap,       // "<verb> of an address that is not of this heap: <p>; ..."
+  kWrongSize,       // "sized free of <m> bytes at <p>, the wrong size: ..."
 };
 
 struct MisuseReport {
   Misuse what;
-  const char* verb = "free";  // the call that was made
+  const char* verb = "free";  // the called function
   const void* p = nullptr;
-  size_t size = 0;   // of the object, in bytes, where known
+  size_t size = 0;   // size of the object in bytes, where known
   size_t given = 0;  // the size that the caller passed
 };
 
-// Prints "granary: " and the sentence to stderr and aborts. Allocates nothing.
+// Prints "granary: " and the misuse report to stderr and aborts. Allocates nothing.
 [[noreturn]] void Die(const MisuseReport& report) noexcept;
 
 }  // namespace granary

@@ -1,6 +1,6 @@
-// An ordered set of objects that carry its links themselves: nothing is allocated. A search tree
-// whose shape is that of a random one, as each object's height in it comes from a hash of its
-// address (Aragon and Seidel, "Randomized search trees"): all takes O(log n) steps on average.
+// An ordered set of objects that contain its links, so that the set allocates nothing. It is a
+// search tree with the shape of a random tree: the priority of each object is a hash of its address
+// (Aragon and Seidel, "Randomized search trees"). Each operation takes O(log n) steps on average.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ class Treap {
     n->*kLink = {};
   }
 
-  // The first object for which reached(object) is true. In the order of the set `reached` must be
-  // false up to some object and true from there on.
+  // The first object for which reached(object) is true. In the order of the set, `reached` is false
+  // up to some object and true from there on.
   template <class Reached>
   Node* First(Reached&& reached) const {
     Node* found = nullptr;
@@ -88,7 +88,7 @@ class Treap {
  private:
   static Node*& Side(Node* n, bool left) { return left ? (n->*kLink).left : (n->*kLink).right; }
 
-  // Addresses in steps of one size must not have heights in a pattern: hence two rounds.
+  // Two rounds of hashing: addresses at a fixed distance must not have priorities in a pattern.
   static uint64_t HeightOf(const Node* n) {
     uint64_t h = reinterpret_cast<uintptr_t>(n);
     h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdu;

@@ -48,7 +48,8 @@ TEST(Treap, AgreesWithASet) {
   EXPECT_TRUE(items.empty());
 }
 
-// Objects in the order of their addresses and keys, as trackers are: a plain tree would be a list.
+// Inserts objects in ascending order of address and key, as trackers are. A plain tree would become
+// a list.
 TEST(Treap, StaysFlatWhereKeysAscend) {
   constexpr size_t kItems = 1 << 16;
   const auto pool = std::make_unique<Item[]>(kItems);
@@ -63,7 +64,7 @@ TEST(Treap, StaysFlatWhereKeysAscend) {
     items.First([&](const Item& item) { return ++steps, item.key >= static_cast<int>(i); });
     if (steps > most) most = steps;
   }
-  EXPECT_LT(most, 80u) << "a random tree of 65,536 is about 40 deep";
+  EXPECT_LT(most, 80u) << "a random tree of 65,536 objects has a depth of about 40";
 }
 
 }  // namespace

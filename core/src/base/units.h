@@ -1,8 +1,8 @@
-// The units of memory, and what each is called everywhere in Granary.
+// The units of memory.
 //
-//   OS page   what the kernel maps and takes back; its size is known at run time
-//   granule   the grain of the page map and of the page heap
-//   tracker   2 MiB of address space, aligned; what a huge page would back
+//   OS page   the unit that the kernel maps and purges; its size is known at run time
+//   granule   the unit of the page map and of the page heap
+//   region    2 MiB of address space, aligned: the size of a huge page; a tracker describes it
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ inline constexpr size_t kGiB = size_t{1} << 30;
 inline constexpr size_t kTiB = size_t{1} << 40;
 
 #if defined(__aarch64__)
-inline constexpr unsigned kGranuleShift = 16;  // arm64 kernels come with pages of up to 64 KiB
+inline constexpr unsigned kGranuleShift = 16;  // arm64 kernels have pages of up to 64 KiB
 inline constexpr unsigned kAddressBits = 48;
 #else
 inline constexpr unsigned kGranuleShift = 14;
@@ -29,9 +29,10 @@ inline constexpr unsigned kTrackerShift = 21;
 inline constexpr size_t kTrackerBytes = size_t{1} << kTrackerShift;
 inline constexpr size_t kGranulesPerTracker = kTrackerBytes >> kGranuleShift;
 
-inline constexpr size_t kMaxCpus = 1024;  // with more, caches belong to threads instead of CPUs
+inline constexpr size_t kMaxCpus = 1024;  // on machines with more CPUs, caches belong to threads
 inline constexpr size_t kCacheLine = 64;
-inline constexpr size_t kMaxRequest = PTRDIFF_MAX;  // as C wants: sizes are differences of pointers
+// the limit of C: differences of pointers fit in ptrdiff_t
+inline constexpr size_t kMaxRequest = PTRDIFF_MAX;
 
 inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 

@@ -1,4 +1,4 @@
-// Prints into a fixed buffer without allocating, so that it may be used inside the allocator.
+// Prints into a fixed buffer without allocating, so that the allocator can use it.
 #pragma once
 
 #include <cstddef>

@@ -32,11 +32,11 @@ void* TryOnce(size_t size, size_t alignment) {
 }
 
 [[noreturn]] GRANARY_COLD void DieOfNew(size_t size) {
-  char sentence[160];
-  Writer w(sentence, sizeof sentence - 1);
+  char message[160];
+  Writer w(message, sizeof message - 1);
   w.Text("operator new was refused ").Number(size).Text(" bytes and infallible_new is set");
-  sentence[w.size()] = 0;
-  Die(sentence);
+  message[w.size()] = 0;
+  Die(message);
 }
 
 // As in [new.delete.single]: the new handler is called until it makes room or is removed.

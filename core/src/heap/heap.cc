@@ -31,7 +31,7 @@ void* AllocateClass(SizeClass c, size_t requested) {
   using Place = PageHeap<Linux>::Place;
   switch (layers.pages().PlaceOf(p)) {
     case Place::kOutside:
-      Die(MisuseReport{Misuse::kForeign, verb, p, 0, 0});
+      Die(MisuseReport{Misuse::kUnknownAddress, verb, p, 0, 0});
     case Place::kInside:
       Die(MisuseReport{Misuse::kUnaligned, verb, p, 0, 0});
     case Place::kFree:
@@ -71,11 +71,11 @@ void* Filled(void* p, size_t size) noexcept {
 void* Refused(size_t size) noexcept {
   errno = ENOMEM;
   if (!options.abort_on_oom) return nullptr;
-  char sentence[160];
-  Writer w(sentence, sizeof sentence - 1);
+  char message[160];
+  Writer w(message, sizeof message - 1);
   w.Text("out of memory: ").Number(size).Text(" bytes were refused and abort_on_oom is set");
-  sentence[w.size()] = 0;
-  Die(sentence);
+  message[w.size()] = 0;
+  Die(message);
 }
 
 void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {

@@ -10,7 +10,7 @@ namespace {
 
 void Describe(Writer& w, const MisuseReport& r) {
   switch (r.what) {
-    case Misuse::kForeign:
+    case Misuse::kUnknownAddress:
       w.Text(r.verb).Text(" of an address that Granary did not allocate: ").Hex(AddressOf(r.p));
       w.Text("; pass only what malloc or one of its kin returned");
       return;
@@ -51,10 +51,10 @@ void Describe(Writer& w, const MisuseReport& r) {
 
 void Warn(const char* text, size_t bytes) noexcept { Linux::WriteError(text, bytes); }
 
-void Die(const char* sentence) noexcept {
+void Die(const char* message) noexcept {
   char buffer[512];
   Writer w(buffer, sizeof buffer);
-  Finish(w.Text("granary: ").Text(sentence));
+  Finish(w.Text("granary: ").Text(message));
 }
 
 void Die(const MisuseReport& report) noexcept {

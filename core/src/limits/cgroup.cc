@@ -5,9 +5,10 @@
 namespace granary {
 namespace {
 
-constexpr uint64_t kNoLimit = uint64_t{1} << 60;  // version 1 writes a number just below 2^63
+// cgroup version 1 writes a number just below 2^63 for "no limit"
+constexpr uint64_t kNoLimit = uint64_t{1} << 60;
 
-// "4:cpu,memory:/path" has it; "0::/path" is the group of version 2.
+// True for "4:cpu,memory:/path", and for "0::/path", the group of cgroup version 2.
 bool HasMemory(const char* controllers, size_t length) {
   for (size_t i = 0; i < length;) {
     size_t end = i;
@@ -20,7 +21,7 @@ bool HasMemory(const char* controllers, size_t length) {
 
 }  // namespace
 
-// Reads a line of /proc/self/cgroup; true if it decides.
+// Reads a line of /proc/self/cgroup. True if the line decides which group applies.
 bool Cgroup::TakeLine(const char* line) noexcept {
   const char* const controllers = strchr(line, ':');
   const char* const path = controllers != nullptr ? strchr(controllers + 1, ':') : nullptr;
@@ -48,7 +49,7 @@ void Cgroup::Find() noexcept {
     if (line != nullptr) ++line;
   }
   if (version_ == Version::kNone) return;
-  // A container may see its own group only, mounted at the top.
+  // In a container, the group of the process may be mounted at the top.
   level_ = strlen(folder_);
   uint64_t used;
   const char* const usage =
@@ -72,7 +73,8 @@ bool Cgroup::ReadLevel(GroupRoom* room) noexcept {
   if (!one && ReadFile("/memory.high", "", &high) && high < room->limit) room->limit = high;
   if (room->limit >= kNoLimit) return false;
   if (!ReadFile(one ? "/memory.usage_in_bytes" : "/memory.current", "", &room->used)) return false;
-  if (room->used < room->limit / 2) return true;  // the rest costs more, and changes nothing yet
+  // reading the file cache costs more system calls, and cannot change the result yet
+  if (room->used < room->limit / 2) return true;
   if (ReadFile("/memory.stat", one ? "total_inactive_file" : "inactive_file", &cache)) {
     room->used -= cache < room->used ? cache : room->used;
   }

@@ -1,5 +1,5 @@
-// The memory cgroup of this process, version 1 or 2: how much room its limits leave.
-// Files: Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst of the kernel.
+// The memory cgroup of this process, version 1 or 2: how much memory its limits leave. The kernel
+// describes the files in Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace granary {
 
-// Of the level of the hierarchy that leaves the least: bytes, and used <= limit is not promised.
+// Limit and use, in bytes, of the level of the hierarchy that leaves the least memory. `used` may
+// exceed `limit`.
 struct GroupRoom {
   uint64_t limit = 0;
-  uint64_t used = 0;  // without the file cache that the kernel would drop first
+  uint64_t used = 0;  // without the file cache, which the kernel drops first
 
   uint64_t Left() const { return limit > used ? limit - used : 0; }
 };
 
 class Cgroup {
  public:
-  // `root` stands before every path; without one, it is the system itself.
+  // The constructor puts `root` before every path. nullptr stands for the real file system.
   explicit constexpr Cgroup(const char* root = nullptr) : root_(root) {}
 
-  // False if no level has a limit, or none can be read.
+  // False if no level has a limit, or if no level can be read.
   bool Read(GroupRoom* room) noexcept;
-  // The file of version 2 that tells the group's memory pressure; empty if there is none.
+  // The file of cgroup version 2 with the group's memory pressure; empty if there is none.
   const Path& PressureFile() noexcept;
 
  private:
@@ -36,9 +37,9 @@ class Cgroup {
 
   const char* root_;
   Version version_ = Version::kUnknown;
-  char folder_[384] = {};  // of the group: mount point and path
-  size_t mount_ = 0;       // characters of the mount point
-  size_t level_ = 0;       // characters of the level that is being read
+  char folder_[384] = {};  // mount point and path of the group
+  size_t mount_ = 0;       // number of characters of the mount point
+  size_t level_ = 0;       // number of characters of the level that is being read
   Path path_;
   FileText text_;
 };

@@ -6,7 +6,8 @@
 namespace granary {
 namespace {
 
-// Shares of the limit: what is kept free below it, when memory is scarce, and when no longer.
+// Shares of the limit, as divisors: the margin that stays free below the limit, the free memory
+// below which memory is scarce, and the free memory above which it is no longer scarce.
 constexpr uint64_t kMargin = 10, kScarce = 16, kAmple = 8;
 // Percent of the last ten seconds in which some task waited for memory.
 constexpr uint64_t kStallsFrom = 10, kStallsTo = 2;
@@ -15,11 +16,11 @@ size_t Least(size_t a, size_t b) { return a < b ? a : b; }
 
 }  // namespace
 
-// Bytes of the process in memory; the largest number if that cannot be read.
+// Resident bytes of the process; the largest number if they cannot be read.
 size_t Limits::ResidentSet() noexcept {
   Path path;
   uint64_t pages;
-  // Its second number: behind the first blank.
+  // The resident set is the second number, after the first blank.
   if (!path.Set(root_, "/proc/self/statm", "") || !text_.Read(path.text()) ||
       !text_.Second(&pages)) {
     return kNone;
@@ -46,7 +47,7 @@ size_t Limits::GroupCeiling(size_t held) noexcept {
   // The heap may take the room that is left in the group, except the margin. The smaller of held
   // and RSS counts: held memory may not be resident.
   const uint64_t ceiling = Least(held, ResidentSet()) + room.Left();
-  // Never zero, which stands for no ceiling.
+  // Never zero, because zero stands for no ceiling.
   return ceiling > room.limit / kMargin ? ceiling - room.limit / kMargin : 1;
 }
 

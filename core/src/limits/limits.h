@@ -9,7 +9,7 @@
 
 namespace granary {
 
-// On once a level is reached, off again only well below it.
+// Switches on at one level, and off again only well below that level.
 class Switch {
  public:
   bool Set(bool reach, bool leave) {

@@ -14,7 +14,7 @@
 namespace granary {
 namespace {
 
-// A folder that stands for the root of a system.
+// A folder in place of the root of the file system.
 class FakeRoot {
  public:
   FakeRoot() {
@@ -42,7 +42,7 @@ class LimitsTest : public testing::Test {
   void SetUp() override { options = Options{}; }
   void TearDown() override { options = Options{}; }
 
-  // A group of version 2 below another.
+  // Writes a group of cgroup version 2 inside another group.
   void PutNested() const {
     root_.Put("/proc/self/cgroup", "0::/service/redis");
     root_.Put("/sys/fs/cgroup/service/memory.max", "1000000000");
@@ -56,13 +56,13 @@ class LimitsTest : public testing::Test {
   FakeRoot root_;
 };
 
-TEST_F(LimitsTest, TheTightestLevelOfVersionTwoCounts) {
+TEST_F(LimitsTest, TheTightestLevelOfVersionTwoApplies) {
   PutNested();
   Cgroup group(root_.path());
   GroupRoom room;
   ASSERT_TRUE(group.Read(&room));
   EXPECT_EQ(room.limit, 600000000u);
-  EXPECT_EQ(room.used, 300000000u) << "without the cache that goes first";
+  EXPECT_EQ(room.used, 300000000u) << "without the file cache, which the kernel drops first";
   root_.Put("/sys/fs/cgroup/service/memory.current", "950000000");
   ASSERT_TRUE(group.Read(&room));
   EXPECT_EQ(room.limit, 1000000000u);
@@ -81,7 +81,7 @@ TEST_F(LimitsTest, VersionOneIsPreferredWhereItHasTheController) {
   EXPECT_EQ(room.used, 100000000u);
 }
 
-TEST_F(LimitsTest, AContainerThatSeesOnlyItsOwnGroupFindsItAtTheTop) {
+TEST_F(LimitsTest, AContainerFindsItsOwnGroupAtTheTop) {
   root_.Put("/proc/self/cgroup", "0::/kubepods/pod1/abc");
   root_.Put("/sys/fs/cgroup/memory.max", "300000000");
   root_.Put("/sys/fs/cgroup/memory.current", "100000000");
@@ -121,7 +121,7 @@ TEST_F(LimitsTest, TheCeilingIsWhatIsHeldAndWhatIsLeftButForAMargin) {
   EXPECT_EQ(limits.ceiling(), Limits::kNone);
 }
 
-TEST_F(LimitsTest, AGroupThatOthersFilledIsACeilingToo) {
+TEST_F(LimitsTest, AGroupThatOtherProcessesFillIsACeilingToo) {
   PutNested();
   root_.Put("/sys/fs/cgroup/service/memory.current", "1000000000");
   Limits limits(root_.path());
@@ -139,12 +139,12 @@ TEST_F(LimitsTest, ScarcityEndsWellAboveWhereItBegan) {
   };
   EXPECT_FALSE(pressed_at("350000000"));
   EXPECT_TRUE(pressed_at("640000000"));
-  EXPECT_TRUE(pressed_at("590000000")) << "a tenth is free, which is not ample";
+  EXPECT_TRUE(pressed_at("590000000")) << "a tenth of the limit is free, which is not ample";
   EXPECT_FALSE(pressed_at("550000000"));
   EXPECT_FALSE(pressed_at("590000000"));
 }
 
-TEST_F(LimitsTest, TheLeastOfAllCeilingsHolds) {
+TEST_F(LimitsTest, TheLowestCeilingApplies) {
   PutNested();
   Limits limits(root_.path());
   options.soft_limit = 300000000;

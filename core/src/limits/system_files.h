@@ -1,4 +1,4 @@
-// Small files of the kernel, read whole, and the numbers in them.
+// Reads small files of the kernel as a whole, and the numbers in them.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace granary {
 
-// A path under `root`, built in place: nothing here allocates.
+// A path under `root`, built in place without allocating.
 class Path {
  public:
-  // False if it did not fit; then it is empty.
+  // False if the path did not fit. The path is then empty.
   bool Set(const char* root, const char* folder, const char* file) noexcept;
   const char* text() const { return text_; }
 
@@ -17,14 +17,15 @@ class Path {
   char text_[512] = {};
 };
 
-// What fits of a file, as a string. Large: belongs in an object of its owner, not on a stack.
+// The beginning of a file, as a string. The object is large: make it a member, not a local
+// variable.
 class FileText {
  public:
   bool Read(const char* path) noexcept;
   const char* text() const { return text_; }
 
-  // The number behind the first line that starts with `key`; the first number if the key is empty.
-  // "max" reads as the largest number. False if there is none.
+  // The number after `key` on the first line that starts with `key`; the first number of the file
+  // if the key is empty. "max" reads as the largest number. False if there is no number.
   bool Number(const char* key, uint64_t* value) const noexcept;
   // The second number of the first line.
   bool Second(uint64_t* value) const noexcept;

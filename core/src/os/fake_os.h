@@ -1,5 +1,6 @@
-// The system of the tests: real memory, refusals on demand, a clock that stands still until it is
-// set, and a record of what was asked. What no correct layer asks ends the test.
+// The operating system of the tests: real memory, refusals on demand, a clock that stands still
+// until a test sets it, and a record of the calls. A call that no correct layer makes ends the
+// test.
 #pragma once
 
 #include <atomic>
@@ -22,13 +23,13 @@ inline constexpr size_t kNever = ~size_t{0};
 
 struct FakeOsCounts {
   size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0, split = 0;
-  size_t released_bytes = 0, most_released = 0;  // by all calls, and by one
+  size_t released_bytes = 0, most_released = 0;  // sums over all calls, and the largest single call
 };
 
 struct FakeOsState {
   std::mutex mutex;
   std::map<uintptr_t, size_t> ranges;
-  std::set<uintptr_t> small_only;  // trackers that may have no huge page
+  std::set<uintptr_t> small_only;  // regions that may have no huge page
   FakeOsCounts counts;
   size_t refuse_map_from = kNever, refuse_map_to = kNever, refuse_release_from = kNever;
   std::atomic<uint64_t> now{0};
@@ -46,7 +47,8 @@ struct FakeOs {
     if (bytes > kMostMapped) return nullptr;
     void* const p = Linux::Map(bytes, alignment, hint);
     if (p == nullptr) return nullptr;
-    Linux::AllowHuge(p, bytes, false);  // or a word written costs the test two megabytes
+    // otherwise one written word would cost the test two megabytes
+    Linux::AllowHuge(p, bytes, false);
     state.ranges[AddressOf(p)] = bytes;
     ForgetAdvice(p, bytes);
     return p;
@@ -116,7 +118,7 @@ struct FakeOs {
   }
   static void Wake(std::atomic<uint32_t>& word) noexcept { Linux::Wake(word); }
 
-  // Everything mapped goes, every wish and every count is forgotten.
+  // Unmaps everything and clears all settings and records.
   static void Reset() {
     std::lock_guard hold(state.mutex);
     for (const auto& [at, bytes] : state.ranges) Linux::Unmap(reinterpret_cast<void*>(at), bytes);
@@ -131,7 +133,8 @@ struct FakeOs {
     state.during_release = nullptr;
   }
 
-  // Of the calls of Map from now on, number `first` (from 0) and `count` - 1 more are refused.
+  // Refuses `count` calls of Map, beginning with the call that has index `first` (from 0) from now
+  // on.
   static void RefuseMap(size_t first, size_t count) {
     std::lock_guard hold(state.mutex);
     state.refuse_map_from = state.counts.map + first;
@@ -141,14 +144,14 @@ struct FakeOs {
     std::lock_guard hold(state.mutex);
     state.refuse_release_from = state.counts.release + first;
   }
-  // What another thread does while the next release is under way.
+  // Runs `act` in the middle of the next release, in place of another thread.
   static void DuringRelease(std::function<void()> act) { state.during_release = std::move(act); }
   static void AllowAll() {
     std::lock_guard hold(state.mutex);
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
   }
   static void SetNow(uint64_t millis) { state.now = millis; }
-  // The CPU time that each Populate takes.
+  // Sets the CPU time that each Populate takes.
   static void SetPopulateNanos(uint64_t nanos) { state.populate_nanos = nanos; }
   static void SetCpus(unsigned cpus) { state.cpus = cpus; }
   static void SetCanAbort(bool can) { state.can_abort = can; }
@@ -184,7 +187,7 @@ struct FakeOs {
                            state.small_only.lower_bound(AddressOf(p) + bytes));
   }
 
-  // Neighbouring ranges count as one.
+  // Neighbouring ranges form one range.
   static bool Holds(const void* p, size_t bytes) {
     uintptr_t at = AddressOf(p);
     const uintptr_t end = at + bytes;

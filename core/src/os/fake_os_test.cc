@@ -12,7 +12,7 @@
 namespace granary {
 namespace {
 
-// Both systems keep the promises of os.h.
+// Tests that the real and the fake system both behave as os.h says.
 template <class System>
 class Systems : public testing::Test {
  protected:
@@ -91,7 +91,7 @@ TYPED_TEST(Systems, MutexIsRefusedWhileHeld) {
   mutex.Unlock();
 }
 
-TEST(FakeOs, RefusesTheCallsItIsToldTo) {
+TEST(FakeOs, RefusesTheChosenCalls) {
   FakeOs::Reset();
   FakeOs::RefuseMap(1, 2);
   EXPECT_NE(FakeOs::Map(kMiB, kMiB, nullptr), nullptr);
@@ -103,7 +103,7 @@ TEST(FakeOs, RefusesTheCallsItIsToldTo) {
   EXPECT_EQ(FakeOs::MappedBytes(), 0u);
 }
 
-TEST(FakeOsDeathTest, EndsWhoReleasesWhatIsNotTheirs) {
+TEST(FakeOsDeathTest, EndsAProcessThatReleasesUnmappedMemory) {
   FakeOs::Reset();
   auto* const p = static_cast<char*>(FakeOs::Map(kMiB, kMiB, nullptr));
   EXPECT_DEATH(FakeOs::Release(p + kMiB - kMinOsPage, 2 * kMinOsPage), "check failed");

@@ -1,5 +1,5 @@
-// Threads that take turns, one at a time, and change places only where a lock is taken or given
-// back or memory is released: so a schedule can be chosen, and found again by its number.
+// Threads that run one at a time and switch only where a thread takes or releases a lock or purges
+// memory. A test can therefore choose a schedule, and repeat it by its number.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,8 @@ namespace granary {
 
 class FakeSchedule {
  public:
-  // Who is next, at turn `turn` of thread `current`; `blocked` if that waits for a lock.
+  // Chooses the thread for the next turn, at turn `turn` of thread `current`. `blocked` is true if
+  // the current thread waits for a lock.
   using Choose = std::function<size_t(size_t turn, size_t current, bool blocked)>;
 
   static void Run(const std::vector<std::function<void()>>& bodies, Choose choose) {
@@ -35,12 +36,12 @@ class FakeSchedule {
     running = nullptr;
   }
 
-  // Where another thread may get its turn; nothing outside of Run.
+  // Marks a point where another thread may get its turn. Does nothing outside of Run.
   static void Yield(bool blocked = false) {
     if (running != nullptr && self != kNever) running->Pass(blocked);
   }
 
-  // How many turns the last run had.
+  // The number of turns in the last run.
   static inline size_t turns = 0;
 
  private:
@@ -56,7 +57,7 @@ class FakeSchedule {
 
   void Pass(bool blocked) {
     std::unique_lock hold(mutex_);
-    GRANARY_CHECK(++turn_ < kMostTurns);  // or every thread waits for another
+    GRANARY_CHECK(++turn_ < kMostTurns);  // fails if every thread waits for another
     current_ = Next(choose_(turn_, self, blocked), blocked);
     if (current_ == self) return;
     changed_.notify_all();
@@ -72,7 +73,7 @@ class FakeSchedule {
     changed_.notify_all();
   }
 
-  // A thread that can run: `wanted`, or the next after it.
+  // A thread that can run: `wanted`, or the next thread after it.
   size_t Next(size_t wanted, bool blocked) const {
     for (size_t i = 0; i < finished_.size(); ++i) {
       const size_t id = (wanted + i) % finished_.size();
@@ -92,7 +93,7 @@ class FakeSchedule {
   size_t turn_ = 0;
 };
 
-// The fake system, with turns.
+// The fake system, with a turn at each purge.
 struct SteppedOs : FakeOs {
   static bool Release(void* p, size_t bytes) noexcept {
     FakeSchedule::Yield();
@@ -100,7 +101,7 @@ struct SteppedOs : FakeOs {
     FakeSchedule::Yield();
     return done;
   }
-  // No thread is ever in the middle of a sequence when another has its turn.
+  // No thread is inside a restartable sequence when another thread has its turn.
   static bool AbortRestartables() noexcept { return true; }
 };
 

@@ -36,7 +36,7 @@
 namespace granary {
 namespace {
 
-// The result of a system call, with errno as it was: free() must not change it.
+// Makes a system call and keeps errno, because free() must not change it.
 long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
 #if defined(__x86_64__)
   long result;
@@ -81,8 +81,8 @@ void* MapAt(size_t bytes, void* hint) {
   return Failed(p) ? nullptr : reinterpret_cast<void*>(p);
 }
 
-// How often to look where there is no other way.
-constexpr uint64_t kLookMillis = 100;
+// Milliseconds between two checks, where the kernel cannot wait for all words.
+constexpr uint64_t kPollMillis = 100;
 
 constexpr uint32_t kRestartSignature =
 #if defined(__aarch64__)
@@ -128,8 +128,9 @@ void Linux::AllowHuge(void* p, size_t bytes, bool allow) noexcept {
   Advise(p, bytes, allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-// Advice about a part of a huge page that nobody else maps makes the kernel split it; this one does
-// nothing else to a page that goes anyway. Kernels before 5.4 do not know it, and split later.
+// Advice about a part of a huge page that no other process maps makes the kernel split the huge
+// page. MADV_COLD has no further effect here, because the page is purged anyway. Kernels before 5.4
+// do not know this advice, and split later.
 void Linux::SplitHuge(void* p) noexcept { Advise(p, PageSize(), MADV_COLD); }
 
 namespace {
@@ -140,7 +141,7 @@ bool Limited(int resource) {
          limit.rlim_cur != RLIM64_INFINITY;
 }
 
-// The kernel's rule 2 counts address space as if it were memory.
+// Overcommit mode 2 of the kernel charges address space as if it were memory.
 bool CommitIsStrict() {
   static std::atomic<char> mode{0};
   char known = mode.load(std::memory_order_relaxed);
@@ -153,8 +154,8 @@ bool CommitIsStrict() {
   return known == '2';
 }
 
-// Not on arm64 yet: qemu's emulation unmaps the source in spite of the flag, and no arm64 kernel
-// was at hand.
+// Not on arm64: qemu's emulation unmaps the source in spite of the flag, and this was not tested on
+// an arm64 kernel.
 #if defined(__aarch64__)
 constexpr bool kMovesPages = false;
 #else
@@ -166,20 +167,20 @@ bool Remap(void* from, size_t bytes, void* to, int flags) {
                       MREMAP_MAYMOVE | MREMAP_FIXED | flags, Bits(to)));
 }
 
-// Maps what a refused move may have left as a hole; does nothing where it left none.
+// Maps the hole that a refused move may have left. Does nothing if there is no hole.
 void CloseHole(void* p, size_t bytes) {
   const long at = Call(SYS_mmap, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                        kMapFlags | MAP_FIXED_NOREPLACE, -1, 0);
-  // Kernels before 4.17 take the address for a wish.
+  // Kernels before 4.17 treat the address as a hint.
   if (!Failed(at) && at != Bits(p)) Call(SYS_munmap, at, static_cast<long>(bytes));
 }
 
 }  // namespace
 
-// The kernel unmaps the target before it looks whether limits on address space allow the move, so a
-// refusal would leave a hole in the heap: where there are such limits, it is not asked. Before 6.17
-// it does so as well when the source is more than one mapping. A tracker is one, unless the program
-// gave advice about a part of it.
+// The kernel unmaps the target before it checks whether limits on address space allow the move, so
+// a refusal would leave a hole in the heap. Where such limits exist, this function does not call
+// the kernel. Kernels before 6.17 also unmap first when the source is more than one mapping. A
+// region is one mapping, unless the program gave advice about a part of it.
 size_t Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
   if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return 0;
   size_t done = 0;
@@ -221,7 +222,8 @@ namespace {
 
 struct CpuMask {
   unsigned long words[kMaxCpus / 8 / sizeof(long)] = {};
-  // Bytes that the kernel filled in; negative when its own masks are wider than this one.
+  // The number of bytes that the kernel filled in; negative when the kernel's masks are wider than
+  // this one.
   long bytes = Call(SYS_sched_getaffinity, 0, sizeof words, Bits(words));
 };
 
@@ -322,12 +324,12 @@ struct Waiter {
   uint32_t reserved = 0;
 };
 
-bool Linux::WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, Awaited bell, Awaited asked,
-                          uint64_t millis) noexcept {
+bool Linux::WaitForOrRequest(std::atomic<uint32_t>& word, uint32_t value, Awaited request_word,
+                             Awaited requested, uint64_t millis) noexcept {
   constexpr uint32_t kSize32 = 2, kPrivate = kSize32 | FUTEX_PRIVATE_FLAG;
   const Waiter waiters[3] = {{value, AddressOf(&word), kPrivate},
-                             {bell.value, AddressOf(bell.word), kSize32},
-                             {asked.value, AddressOf(asked.word), kPrivate}};
+                             {request_word.value, AddressOf(request_word.word), kSize32},
+                             {requested.value, AddressOf(requested.word), kPrivate}};
   timespec until{};
   clock_gettime(CLOCK_MONOTONIC, &until);
   const uint64_t nanos = static_cast<uint64_t>(until.tv_nsec) + millis % 1000 * 1000000;
@@ -335,9 +337,9 @@ bool Linux::WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, Awaited b
   until.tv_nsec = static_cast<long>(nanos % 1000000000);
   const long result = Call(SYS_futex_waitv, Bits(waiters), 3, 0, Bits(&until), CLOCK_MONOTONIC);
   constexpr long kInterrupted = -4, kChanged = -11, kTimedOut = -110;
-  // Whatever else it says (no such call, forbidden by a filter), it did not wait.
+  // With any other result (no such call, forbidden by a filter), the call did not wait.
   if (Failed(result) && result != kInterrupted && result != kChanged && result != kTimedOut) {
-    WaitFor(word, value, millis < kLookMillis ? millis : kLookMillis);
+    WaitFor(word, value, millis < kPollMillis ? millis : kPollMillis);
   }
   return result == 1;
 }
@@ -351,7 +353,7 @@ uint32_t Linux::ThreadId() noexcept { return static_cast<uint32_t>(Call(SYS_gett
 
 bool Linux::ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
                         size_t count) noexcept {
-  RemoveFile(temporary);  // what another process left there
+  RemoveFile(temporary);  // removes a file that another process left there
   const long file = Call(SYS_openat, AT_FDCWD, Bits(temporary),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (Failed(file)) return false;
@@ -368,8 +370,8 @@ bool Linux::ReplaceFile(const char* path, const char* temporary, const FilePiece
 
 void Linux::RemoveFile(const char* path) noexcept { Call(SYS_unlinkat, AT_FDCWD, Bits(path)); }
 
-// The kernel copies the set before it sees that no such operation exists. Filters of system calls
-// let this one through, since no thread starts without it.
+// The kernel copies the set before it finds that no such operation exists. Filters of system calls
+// allow this call, because no thread starts without it.
 bool Linux::IsReadable(const void* p) noexcept {
   constexpr long kNoSuchOperation = -1, kFault = -14;
   // A null pointer would mean that there is no set.
@@ -381,7 +383,8 @@ void Linux::Abort() noexcept { abort(); }
 bool Linux::RegisteredForRestart(void* area) noexcept {
   constexpr long kBytes = 32;
   constexpr long kUnregister = 1;
-  // Registering twice is refused; a success says that nobody had done it, and is undone.
+  // The kernel refuses to register a second time. A success shows that the thread was not
+  // registered, and is undone.
   const long result = Call(SYS_rseq, Bits(area), kBytes, 0, kRestartSignature);
   if (result == 0) {
     Call(SYS_rseq, Bits(area), kBytes, kUnregister, kRestartSignature);

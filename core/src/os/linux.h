@@ -1,4 +1,4 @@
-// Linux, by bare system calls: no errno is touched, nothing allocates.
+// Linux through bare system calls. They leave errno unchanged and allocate nothing.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace granary {
 
-// As the kernel's struct iovec.
+// Same layout as the kernel's struct iovec.
 struct FilePiece {
   const void* p;
   size_t bytes;
@@ -32,51 +32,53 @@ struct Linux {
   static void Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept;
   static void Wake(std::atomic<uint32_t>& word) noexcept;
 
-  // Beyond the concept: what only the entry layer and the messages use.
+  // Not part of the concept: used only by the entry layer and the messages.
   static void SleepMicros(uint64_t micros) noexcept;
-  // Wait, for at most `millis`.
+  // Waits for at most `millis`.
   static void WaitFor(std::atomic<uint32_t>& word, uint32_t value, uint64_t millis) noexcept;
-  // A descriptor, negative if the file cannot be read; and its first bytes, after which it is
-  // closed.
+  // OpenFile returns a descriptor, negative if the file cannot be read. ReadAndClose reads the
+  // first bytes of the file and closes it.
   static int OpenFile(const char* path) noexcept;
   static long ReadAndClose(int file, char* to, size_t size) noexcept;
-  // The next bytes; 0 at the end.
+  // Reads the next bytes; returns 0 at the end.
   static long ReadFile(int file, char* to, size_t size) noexcept;
-  // Bytes from a place in the file on.
+  // Reads bytes from offset `at` of the file.
   static long ReadFileAt(int file, void* to, size_t size, uint64_t at) noexcept;
-  // A descriptor of an empty file, readable for its owner; negative if there cannot be one.
+  // Returns a descriptor of an empty file that its owner can read; negative if it cannot be
+  // created.
   static int CreateFile(const char* path) noexcept;
-  // False if not all of it could be written.
+  // False if not all bytes could be written.
   static bool WriteFile(int file, const char* from, size_t size) noexcept;
   static void CloseFile(int file) noexcept;
-  // A word and the value it has until something happens.
+  // A word, and its value until an event changes it.
   struct Awaited {
     const void* word;
     uint32_t value;
   };
-  // WaitFor, or until somebody rings `bell`, a word that is in a file and never changes; true if
-  // it was rung. A process that is stopped misses that: when it goes on it also finds that `asked`,
-  // whose word somebody outside wrote, has changed. Kernels before 5.16 cannot wait for all of
-  // these: it looks 10 times a second.
-  static bool WaitForOrBell(std::atomic<uint32_t>& word, uint32_t value, Awaited bell,
-                            Awaited asked, uint64_t millis) noexcept;
+  // Waits as WaitFor does, or until another process wakes `request_word`, a word in a file that
+  // never changes; true if that woke it. A stopped process misses the wake, but finds when it
+  // continues that the other process has changed the word of `requested`. Kernels before 5.16
+  // cannot wait for all of these words; this function then returns after at most 100 ms.
+  static bool WaitForOrRequest(std::atomic<uint32_t>& word, uint32_t value, Awaited request_word,
+                               Awaited requested, uint64_t millis) noexcept;
   static void WriteError(const char* text, size_t bytes) noexcept;
   static uint64_t ProcessId() noexcept;
   static uint32_t ThreadId() noexcept;
   static uint64_t NowNanos() noexcept;      // CLOCK_MONOTONIC
   static uint64_t NowUnixNanos() noexcept;  // CLOCK_REALTIME
-  // Writes the pieces to a file `temporary`, readable for everybody, and makes it the file `path`.
+  // Writes the pieces to a file `temporary` that every user can read, and renames it to `path`.
   static bool ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
                           size_t count) noexcept;
   static void RemoveFile(const char* path) noexcept;
   [[noreturn]] static void Abort() noexcept;
-  // Whether the 8 aligned bytes at `p` can be read; nothing else happens to them.
+  // Whether the 8 aligned bytes at `p` can be read. Does not change them.
   static bool IsReadable(const void* p) noexcept;
-  // Whether the kernel runs restartable sequences for the calling thread at `area`.
+  // Whether the kernel runs restartable sequences for the calling thread with the structure at
+  // `area`.
   static bool RegisteredForRestart(void* area) noexcept;
 };
 
-// What the calls that give memory back amount to in this process.
+// The number and time of the calls that purged memory in this process.
 struct SystemCalls {
   std::atomic<uint64_t> release_calls{0}, release_nanos{0};
 };

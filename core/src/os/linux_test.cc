@@ -19,26 +19,26 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr uint64_t kLong = 60000;
 
-// A page of a file, mapped twice: as the helper of a process sees it, and as another process does.
-class Bell : public testing::Test {
+// A page of a file, mapped twice: as the background thread maps it, and as another process does.
+class RequestWord : public testing::Test {
  protected:
-  Bell() {
+  RequestWord() {
     EXPECT_EQ(ftruncate(fileno(file_), kPage), 0);
     inside_ = Map(MAP_PRIVATE);
     outside_ = Map(MAP_SHARED);
   }
-  ~Bell() override {
+  ~RequestWord() override {
     munmap(inside_, kPage);
     munmap(outside_, kPage);
     fclose(file_);
   }
 
-  void Ring() const { syscall(SYS_futex, outside_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+  void Wake() const { syscall(SYS_futex, outside_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
   FILE* file_ = tmpfile();
   uint32_t* inside_ = nullptr;
   uint32_t* outside_ = nullptr;
-  std::atomic<uint32_t> word_{1}, asked_{0};
+  std::atomic<uint32_t> word_{1}, requested_{0};
 
  private:
   uint32_t* Map(int flags) {
@@ -48,25 +48,25 @@ class Bell : public testing::Test {
   }
 };
 
-TEST_F(Bell, WakesWhoWaitsForIt) {
+TEST_F(RequestWord, WakesItsWaiter) {
   if (syscall(449, nullptr, 0, 0, nullptr, 0) < 0 && errno == ENOSYS) {
-    GTEST_SKIP() << "this kernel cannot wait for two futexes";
+    GTEST_SKIP() << "this kernel cannot wait for two futexes in one call";
   }
-  std::atomic<bool> rung{false};
+  std::atomic<bool> woken{false};
   std::thread waiter([&] {
-    rung = Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong);
+    woken = Linux::WaitForOrRequest(word_, 1, {inside_, 0}, {&requested_, 0}, kLong);
   });
-  while (!rung) {
-    Ring();
+  while (!woken) {
+    Wake();
     std::this_thread::yield();
   }
   waiter.join();
 }
 
-TEST_F(Bell, IsNotNeededForTheWordToWake) {
+TEST_F(RequestWord, IsNotNeededForTheWordToWake) {
   std::atomic<bool> done{false};
   std::thread waiter([&] {
-    EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong));
+    EXPECT_FALSE(Linux::WaitForOrRequest(word_, 1, {inside_, 0}, {&requested_, 0}, kLong));
     done = true;
   });
   while (!done) {
@@ -76,29 +76,29 @@ TEST_F(Bell, IsNotNeededForTheWordToWake) {
   waiter.join();
 }
 
-TEST_F(Bell, ReturnsWhenTheWordHasChanged) {
+TEST_F(RequestWord, ReturnsWhenTheWordHasChanged) {
   word_ = 2;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong));
+  EXPECT_FALSE(Linux::WaitForOrRequest(word_, 1, {inside_, 0}, {&requested_, 0}, kLong));
 }
 
-TEST_F(Bell, ReturnsWhenSomebodyAskedMeanwhile) {
-  asked_ = 1;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, kLong));
+TEST_F(RequestWord, ReturnsWhenARequestHasArrived) {
+  requested_ = 1;
+  EXPECT_FALSE(Linux::WaitForOrRequest(word_, 1, {inside_, 0}, {&requested_, 0}, kLong));
 }
 
-TEST_F(Bell, ReturnsWhenTheTimeIsOver) {
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {inside_, 0}, {&asked_, 0}, 1));
+TEST_F(RequestWord, ReturnsWhenTheTimeIsOver) {
+  EXPECT_FALSE(Linux::WaitForOrRequest(word_, 1, {inside_, 0}, {&requested_, 0}, 1));
 }
 
-// Where the call is refused it must not spin: it waits for the word alone.
-TEST_F(Bell, ThatCannotBeReachedLeavesTheWord) {
+// Where the kernel refuses the call, the function must not spin: it waits for the word alone.
+TEST_F(RequestWord, WhereItCannotBeReadTheOtherWordRemains) {
   void* const unreadable = mmap(nullptr, kMinOsPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(unreadable, MAP_FAILED);
   const auto* const nowhere = static_cast<const uint32_t*>(unreadable);
   word_ = 2;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {nowhere, 0}, {&asked_, 0}, kLong));
+  EXPECT_FALSE(Linux::WaitForOrRequest(word_, 1, {nowhere, 0}, {&requested_, 0}, kLong));
   word_ = 1;
-  EXPECT_FALSE(Linux::WaitForOrBell(word_, 1, {nowhere, 0}, {&asked_, 0}, kLong));
+  EXPECT_FALSE(Linux::WaitForOrRequest(word_, 1, {nowhere, 0}, {&requested_, 0}, kLong));
   munmap(unreadable, kMinOsPage);
 }
 
@@ -121,8 +121,8 @@ TEST(LinuxFiles, AreReplacedWholeAndRemoved) {
   EXPECT_FALSE(Linux::ReplaceFile("/no/such/folder/a", "/no/such/folder/b", pieces, 1));
 }
 
-// A source that is not there from its second tracker on stands for what older kernels refuse, after
-// they have unmapped the target.
+// The source is unmapped from its second region on. The kernel then refuses the move after it has
+// unmapped the target, as older kernels do for other sources.
 TEST(LinuxMemory, ARefusedMoveLeavesNoHole) {
   char* const from = static_cast<char*>(Linux::Map(2 * kTrackerBytes, kTrackerBytes, nullptr));
   char* const to = static_cast<char*>(Linux::Map(2 * kTrackerBytes, kTrackerBytes, nullptr));

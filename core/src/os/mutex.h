@@ -1,4 +1,5 @@
-// A lock of one word that spins briefly, then sleeps. Never held across a system call that waits.
+// A lock of one word that spins briefly, then sleeps. No thread holds it across a system call that
+// waits.
 #pragma once
 
 #include <atomic>
@@ -16,8 +17,8 @@ inline void Pause() {
 #endif
 }
 
-// How many locks the calling thread holds: a signal handler that ends the program may have
-// interrupted the allocator, and must then not call it again.
+// The number of locks that the calling thread holds. A signal handler that ends the program may
+// have interrupted the allocator, and must then not call the allocator again.
 extern __thread uint32_t locks_held
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -44,7 +45,7 @@ class Mutex {
     --locks_held;
   }
 
-  // For the child of a fork: whoever held it does not exist there.
+  // For the child of a fork: the thread that held the lock does not exist there.
   void Reset() noexcept { word_.store(kFree, std::memory_order_relaxed); }
 
   uint64_t contentions() const { return contentions_.load(std::memory_order_relaxed); }
@@ -71,7 +72,8 @@ class Mutex {
 
   std::atomic<uint32_t> word_{kFree};
   std::atomic<uint32_t> contentions_{0};
-  std::atomic<uint32_t> turns_{0};  // times it was held: who looks from outside sees a change
+  // times the lock was taken: a reader outside the process detects a change
+  std::atomic<uint32_t> turns_{0};
 };
 
 template <class M>

@@ -1,5 +1,5 @@
-// A lock for long work that is done in steps: between two steps the holder lets another thread go
-// first if one waits, so that the delay of a waiter is one step and not the whole work.
+// A lock for long work that is done in steps. Between two steps the holder lets a waiting thread go
+// first, so that a waiter is delayed by one step and not by the whole work.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,13 @@ class YieldingMutex : public Mutex<System> {
     System::Wake(turn_);
   }
 
-  // Called by the holder, at a point where another thread may do its own work under the lock. Costs
-  // one load while nobody waits.
+  // The holder calls this at a point where another thread may work under the lock. Costs one load
+  // while no thread waits.
   void Yield() noexcept {
     if (waiters_.load() == 0) return;
     const uint32_t turn = turn_.load();
     this->Unlock();
-    // Without this, the holder would take the lock again before the waiter has woken up.
+    // Without this loop, the holder would take the lock again before the waiter has woken up.
     while (turn_.load() == turn) System::Wait(turn_, turn);
     Lock();
   }
@@ -41,7 +41,7 @@ class YieldingMutex : public Mutex<System> {
  private:
   friend struct Layout;
   std::atomic<uint32_t> waiters_{0};
-  std::atomic<uint32_t> turn_{0};  // how often a waiter got the lock
+  std::atomic<uint32_t> turn_{0};  // number of times a waiter got the lock
 };
 
 }  // namespace granary

@@ -21,7 +21,7 @@ TEST(YieldingMutex, AWaiterGetsTheLockBetweenTwoSteps) {
     mutex.Unlock();
   });
   while (!waits) std::this_thread::yield();
-  // An endless loop here would be a holder that never lets go.
+  // A holder that never lets a waiter go first would make this loop endless.
   while (!served) mutex.Yield();
   mutex.Unlock();
   other.join();
@@ -46,7 +46,7 @@ TEST(YieldingMutex, ExcludesThreadsThatYieldAndThreadsThatDoNot) {
   EXPECT_EQ(sum, 4u * 500 * 4);
 }
 
-TEST(YieldingMutex, AChildOfAForkWaitsForNobody) {
+TEST(YieldingMutex, AChildOfAForkWaitsForNoThread) {
   YieldingMutex<Linux> mutex;
   std::atomic<bool> waits{false};
   mutex.Lock();
@@ -56,7 +56,7 @@ TEST(YieldingMutex, AChildOfAForkWaitsForNobody) {
   });
   while (!waits) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  YieldingMutex<Linux> child;  // as memory is after a fork: a waiter that does not exist
+  YieldingMutex<Linux> child;  // as after a fork: a waiter is registered that does not exist
   __builtin_memcpy(static_cast<void*>(&child), static_cast<void*>(&mutex), sizeof mutex);
   child.Reset();
   child.Lock();

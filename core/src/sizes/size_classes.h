@@ -1,11 +1,13 @@
-// The size classes: which sizes exist, which class serves a request, how a slab of it is cut.
+// The size classes: the sizes that exist, the class that serves a request, and how a slab of each
+// class is cut.
 //
-// 8 bytes, then 16-byte steps to 512 and 32-byte steps to 1024 (where most objects of servers
-// live), 8 steps per doubling to 64 KiB ("small", cut from slabs), then 8 per doubling but never
-// finer than a granule to 1 MiB ("medium", a span of granules each). Larger blocks have no class.
+// The sizes are 8 bytes, then 16-byte steps to 512 and 32-byte steps to 1024 (most objects of
+// servers are in this range), then 8 steps per doubling to 64 KiB ("small", cut from slabs), then 8
+// steps per doubling but at least a granule to 1 MiB ("medium", one span per object). Blocks have
+// no class.
 //
-// Built with GRANARY_LG_QUANTUM=3 they are those of a jemalloc of that setting: 8-byte steps to 64
-// bytes, then 4 steps per doubling. Valkey computes with these.
+// With GRANARY_LG_QUANTUM=3 the sizes are those of jemalloc with that setting: 8-byte steps to 64
+// bytes, then 4 steps per doubling. Valkey computes with these sizes.
 #pragma once
 
 #include <array>
@@ -22,12 +24,14 @@ using SizeClass = uint32_t;
 inline constexpr size_t kMaxSmall = 64 * kKiB;
 inline constexpr size_t kMaxMedium = kMiB;
 inline constexpr size_t kMaxClasses = 128;
-inline constexpr SizeClass kNoClass = 0;  // large, foreign or null: the slow path decides
-// Stands in the page map where a sampled object begins in a granule: likewise.
+// a block, an unknown address or null: the slow path decides
+inline constexpr SizeClass kNoClass = 0;
+// In the page map, marks a granule in which a sampled object begins. The slow path decides here
+// too.
 inline constexpr SizeClass kSampledClass = kMaxClasses - 1;
 
 #if defined(GRANARY_LG_QUANTUM) && GRANARY_LG_QUANTUM == 3
-inline constexpr size_t kQuantum = 8;  // what every object above 8 bytes is aligned to
+inline constexpr size_t kQuantum = 8;  // alignment of every object above 8 bytes
 #else
 inline constexpr size_t kQuantum = 16;
 #endif
@@ -76,7 +80,7 @@ consteval SizeClass CountSmall() {
   return c;
 }
 
-// One row a step: class of the smallest size >= step * grain.
+// A table with one row per step: the class of the smallest size >= step * grain.
 template <size_t kGrain, size_t kMax>
 consteval auto MakeLookup() {
   std::array<uint8_t, kMax / kGrain + 1> rows{};
@@ -95,7 +99,7 @@ inline constexpr SizeClass kNumSmall = internal_sizes::CountSmall();  // classes
 constexpr bool IsSmall(SizeClass c) { return c < kNumSmall; }
 
 inline constexpr size_t kFineLimit =
-    1024;  // requests up to here: one row of the lookup each 8 bytes
+    1024;  // the lookup table for requests up to this size has one row per 8 bytes
 inline constexpr size_t kFineGrain = 8;
 inline constexpr size_t kCoarseGrain = 128;
 
@@ -113,7 +117,7 @@ constexpr SizeClass ClassOf(size_t size) {
 
 inline constexpr size_t kMaxSlab = 256 * kKiB;
 
-// Enough that no offset in a slab is rounded into the next object: offset * size < 2^36.
+// Enough bits that no offset in a slab is rounded into the next object: offset * size < 2^36.
 inline constexpr unsigned kInverseShift = 36;
 
 // How a slab of a small class is cut.
@@ -125,14 +129,15 @@ struct SlabShape {
 
 namespace internal_sizes {
 
-// Valkey counts each free object of a slab as fragmentation, touched or not: short slabs for it.
+// Valkey counts each free object of a slab as fragmentation, whether or not its page was touched.
+// Short slabs keep that number low.
 inline constexpr size_t kLeastSlab = kQuantum == 8 ? kGranule : 64 * kKiB;
 
-// The least number of granules, kLeastSlab or more, that ends in less than 1/128 of waste and holds
-// four to eight objects; where there is none, the one that wastes least.
+// The smallest number of granules, kLeastSlab or more, that wastes less than 1/128 and holds at
+// least four or eight objects. If there is none, the number that wastes least.
 constexpr size_t SlabBytes(size_t size) {
   if (size < 32) return RoundUp(size * (kLeastSlab / 32), kGranule);
-  const size_t least = size <= 8 * kKiB ? 8 : 4;  // the fewer, the sooner a slab is empty
+  const size_t least = size <= 8 * kKiB ? 8 : 4;  // with fewer objects, a slab becomes empty sooner
   size_t best = kMaxSlab;
   for (size_t bytes = kLeastSlab; bytes <= kMaxSlab; bytes += kGranule) {
     const size_t waste = bytes % size;
@@ -163,8 +168,8 @@ constexpr size_t ObjectAt(SizeClass c, size_t offset) {
   return (offset * kSlabShape[c].inverse) >> kInverseShift;
 }
 
-// The smallest class whose objects are all aligned to `alignment` (a power of two up to a
-// granule) and hold `size` bytes; kNoClass if there is none.
+// The smallest class that holds `size` bytes and whose objects are all aligned to `alignment` (a
+// power of two up to a granule). kNoClass if there is none.
 constexpr SizeClass AlignedClassOf(size_t size, size_t alignment) {
   for (SizeClass c = ClassOf(size); c != kNoClass && c < kNumClasses; ++c) {
     if (kClassSize[c] % alignment == 0) return c;

@@ -14,7 +14,7 @@ TEST(SizeClasses, AscendFromEightBytesToOneMiB) {
   EXPECT_EQ(kClassSize[kNumClasses - 1], kMaxMedium);
 }
 
-TEST(SizeClasses, EverySizeGetsTheSmallestClassThatHoldsIt) {
+TEST(SizeClasses, TheClassOfASizeIsTheSmallestThatHoldsIt) {
   SizeClass smallest = 1;
   for (size_t size = 0; size <= kMaxMedium; ++size) {
     if (size > kClassSize[smallest]) ++smallest;
@@ -54,7 +54,7 @@ TEST(SizeClasses, SlabsAreWholeGranulesThatWasteLessThanATwentieth) {
   }
 }
 
-// By brute force: the first class that is long enough and whose multiples are all aligned.
+// By brute force: the first class that is large enough and whose multiples are all aligned.
 SizeClass SmallestAligned(size_t size, size_t alignment) {
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     if (kClassSize[c] >= size && kClassSize[c] % alignment == 0) return c;
@@ -71,7 +71,7 @@ TEST(SizeClasses, AlignedClassesAreTheSmallestThatFit) {
   }
 }
 
-TEST(SizeClasses, AlignedClassesEndWhereClassesEnd) {
+TEST(SizeClasses, AlignedClassesEndAtTheLargestClass) {
   EXPECT_EQ(AlignedClassOf(kMaxMedium, kGranule), kNumClasses - 1);
   EXPECT_EQ(AlignedClassOf(kMaxMedium + 1, 16), kNoClass);
 }

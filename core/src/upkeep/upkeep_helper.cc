@@ -15,7 +15,7 @@
 extern "C" char __libc_single_threaded __attribute__((weak));
 
 // In the note (reflect/note.h): the same word of the same file in every process.
-extern "C" const uint32_t granary_bell __attribute__((visibility("hidden")));
+extern "C" const uint32_t granary_request_word __attribute__((visibility("hidden")));
 
 namespace granary {
 namespace {
@@ -27,8 +27,8 @@ constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at mos
 constexpr uint64_t kGrowthMillis =
     12;  // a heap that took no tracker for so long has stopped growing
 constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
-constexpr size_t kPayHelpedFrom = kMiB;  // of growth, before the helper pays for it
-constexpr uint32_t kBellValue = 1;       // of granary_bell, for ever
+constexpr size_t kPayHelpedFrom = kMiB;    // of growth, before the helper pays for it
+constexpr uint32_t kRequestWordValue = 1;  // of granary_request_word, for ever
 
 // How long the helper may sleep beside a heap that takes a tracker in so many nanoseconds, or has
 // only begun to grow.
@@ -139,11 +139,11 @@ void Upkeep::HelperLoop() noexcept {
     const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
-    const bool rung =
-        Linux::WaitForOrBell(asleep_, 1, {&granary_bell, kBellValue}, requests_.asked(),
-                             dormant ? DormantMillis() : tick - now);
+    const bool woken =
+        Linux::WaitForOrRequest(asleep_, 1, {&granary_request_word, kRequestWordValue},
+                                requests_.asked(), dormant ? DormantMillis() : tick - now);
     asleep_.store(0);
-    if (dormant && !rung) {  // the decay time may have changed meanwhile
+    if (dormant && !woken) {  // the decay time may have changed meanwhile
       quiet = 0;
       end = Linux::NowMillis() + WindowMillis();
       tick = TickBefore(end);

@@ -80,7 +80,7 @@ __attribute__((noinline)) Stack ExpectPrefix(const char* where) {
 
 namespace granary {
 
-[[noreturn]] void Die(const char* sentence) noexcept { CheckFailed(__FILE__, __LINE__, sentence); }
+[[noreturn]] void Die(const char* message) noexcept { CheckFailed(__FILE__, __LINE__, message); }
 void Warn(const char* text, size_t bytes) noexcept { SayRaw(text, bytes); }
 
 }  // namespace granary
