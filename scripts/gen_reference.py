@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/reference/*.md and the Grafana dashboard from the tables in the code; with --check, says which are out of date."""
+"""Generates docs/reference/*.md and the Grafana dashboard from the tables in the code; --check names outdated files."""
 
 import pathlib
 import re
@@ -18,34 +18,31 @@ OPTIONS_TEXT = """# Options
 GRANARY_CONF=dirty_decay_ms:5000,abort_conf:true granary run -- redis-server
 ```
 
-Rows are `name:value`, separated by commas. A truth is `true` or `false`, or `1` or `0`. A row that is
-wrong is named on stderr, with the nearest name or the values allowed, and changes nothing; the other
-rows still count. `confirm_conf:true` prints every option, its value and where that came from.
+An option is `name:value`; options are separated by commas. A boolean is `true` or `false`, or `1` or `0`. An option with an
+error is reported on stderr, with the nearest name or the allowed values, and has no effect; the others apply.
+`confirm_conf:true` prints every option with its value and the source of the value.
 
 {table}
 
-*At run time* says whether a change by `granary_set_options` has an effect once the program runs.
-What to set when stands in [tune](../guides/tune.md).
+*At run time* says whether `granary_set_options` and `granary ctl PID set` can change the option in a running program.
+[Tune](../guides/tune.md) says when to change which option.
 
 ## Where options are read from
 
-Each source overrides those above it; setuid programs do not read the environment.
+Each source overrides the ones above it. setuid programs do not read the environment.
 
 {sources}
 
-The program's symbols are variables, `const char* granary_conf = "zero:true";`, with Granary's names in
-`granary_conf` and jemalloc's in `malloc_conf`, `je_malloc_conf` and `_rjem_malloc_conf`; a program that
-the library is preloaded into must export them (`cc -rdynamic`). The file holds
-rows on lines of their own; a line that begins with `#` is a comment. Of gperftools' variables those that
-have a counterpart count: `TCMALLOC_RELEASE_RATE` (1 is the default `dirty_decay_ms`, 10 a tenth of it, 0
-never), `TCMALLOC_AGGRESSIVE_DECOMMIT` (at once) and `TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES` (shared among the
-CPUs).
+The program's symbols are variables: `const char* granary_conf = "zero:true";` with Granary's names, and `malloc_conf`,
+`je_malloc_conf` and `_rjem_malloc_conf` with jemalloc's. A program that the library is preloaded into must export them
+(`cc -rdynamic`). `/etc/granary.conf` has one option on each line; a line that begins with `#` is a comment. Of gperftools'
+variables these have an effect: `TCMALLOC_RELEASE_RATE` (1 is the default `dirty_decay_ms`, 10 a tenth of it, 0 never),
+`TCMALLOC_AGGRESSIVE_DECOMMIT` (purge immediately) and `TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES` (divided among the CPUs).
 
 ## jemalloc's names
 
-`MALLOC_CONF` and `malloc_conf` take jemalloc's names. An *effective* one sets the option of ours that
-is named; an *accepted* one is checked and reported by `mallctl("opt.<name>")`, and nothing depends on
-it; of an *ignored* one any value is passed over.
+`MALLOC_CONF` and `malloc_conf` take jemalloc's names. An *effective* name sets the named option of Granary. An *accepted*
+name is checked, reported by `mallctl("opt.<name>")`, and has no effect. An *ignored* name may have any value.
 
 {jemalloc}
 """
@@ -54,44 +51,41 @@ COUNTERS_TEXT = """# Counters
 
 {notice}
 
-From outside a process the command reads them; in the program `granary/stats.h` tells them by name,
-`malloc_stats()` prints them to stderr, a line each, and `malloc_info(0, file)` writes them as XML. The
-classic fields of `mallinfo2()` are sums of them (`core/src/entry/introspection.cc`).
+The command `granary` reads these statistics from outside. In the program, `granary/stats.h` returns them by name,
+`malloc_stats()` prints them to stderr, one on each line, and `malloc_info(0, file)` writes them as XML. The classic fields of
+`mallinfo2()` are sums of them (`core/src/entry/introspection.cc`).
 
 {table}
 
-*Layer* is the folder in `core/src` that keeps the figure. The figures are read one after another
-while other threads go on: in a busy process sums are close, not exact. A reader outside reads twice and
-says whether anything changed in between, and by how many bytes ([statistics](../design/statistics.md)).
+*Layer* is the part of the library that the statistic belongs to. A process that runs changes its figures while they are read one
+after another, so sums are close, not exact. A reader in another process reads twice, and reports whether anything changed
+in between, and by how many bytes ([statistics](../design/statistics.md)).
 
-What requests for small objects were rounded up from is recorded nowhere: `rounding_most` is the bound
-that follows from the sizes of the classes, `rounding_expected` what it would be if requests were spread
-evenly between one class and the next.
+The requests of small objects are not recorded: `rounding_most` is the bound that follows from the size classes,
+`rounding_expected` the value for requests that are spread evenly between one class and the next.
 """
 
 LAYOUT_TEXT = """# The layout of the statistics
 
 {notice}
 
-How a reader outside the process finds the figures. The Go package `tool/internal/inspect` is such a reader; why it
-is made so stands in [statistics](../design/statistics.md). All numbers are little-endian.
+This page describes how a reader in another process finds the statistics. The Go package `tool/internal/inspect` is such a reader;
+[statistics](../design/statistics.md) explains the design. All numbers are little-endian.
 
 ## The note
 
-The ELF file that holds the library (`libgranary.so`, or a program it is linked into) has a note of name `Granary`,
-type 1, in a `PT_NOTE` segment that is mapped. It consists of words of 8 bytes: the version of the note, 1; then
-*distances*: each, added to the address of its own word, gives an address, modulo 2^64. The first leads to
-the descriptor, the others to the bases that offsets count from:
+The ELF file that contains the library (`libgranary.so`, or a program that it is linked into) has a note of name `Granary`, type 1,
+in a `PT_NOTE` segment that is mapped. The note consists of words of 8 bytes: its version, 1; then *distances*. A distance plus
+the address of its own word is an address, modulo 2^64. The first distance leads to the descriptor, the others to the bases of offsets:
 
 {bases}
 
-Later versions may append bases. The first four bytes of the note's content are the *bell*: a futex (not
-private) on which helper threads wait, and which never changes. Whoever maps that page of the file, shared,
-can wake them.
+Later versions may append bases. The first four bytes of the note's content are the *request word*: a futex (not private) on which
+background threads wait, and which never changes. A reader that maps that page of the file, shared, can wake them.
 
 ## The descriptor
 
-| bytes | what |
+| bytes | content |
 | --- | --- |
 | 8 | `granary` and a zero |
 | 4 | version of this layout, {version} |
@@ -100,9 +94,9 @@ can wake them.
 | 4 | number of tables |
 | 16 each | tables: offset, number of rows, bytes of a row, zero (4 bytes each) |
 
-A *text* is an offset from the start of the descriptor to bytes that end with a zero. A reader uses the first bytes of a
-row that it knows and steps by the size told, uses the tables it knows, and finds rows by name. The version changes only
-when such a reader could misread a row; a reader refuses versions it does not know.
+A *text* is an offset from the start of the descriptor to bytes that end with a zero. A reader uses the leading bytes of a row that it
+knows and advances by the stated size, uses the tables that it knows, and finds rows by name. The version changes only if such a reader
+could misread a row; a reader refuses unknown versions.
 
 | table | row |
 | --- | --- |
@@ -112,21 +106,19 @@ when such a reader could misread a row; a reader refuses versions it does not kn
 | options | texts name, type, meaning; 4 bytes whether it can change at run time; 8 bytes offset in the options; 4 bytes width, 4 zero; 8 bytes each: default, lowest, highest |
 | classes | 4 bytes each: object size, slab bytes, objects of a slab, and of a cache's region short floor and capacity, long floor and capacity; the size of the next smaller class |
 
-A cell stands for `count` numbers of `width` bytes, `stride` bytes apart, from `offset` on. Their sum times `scale` is
-a figure; where `scale` is 0 they are addresses or states. A metric without a cell is worked out, as
-`core/src/reflect/measure.cc` does it.
+A cell describes `count` numbers of `width` bytes, `stride` bytes apart, from `offset` on. Their sum times `scale` is a statistic; with
+`scale` 0 they are addresses or states. A metric without a cell is computed as in `core/src/reflect/measure.cc`.
 
 ## Cells
 
-`LOCK` cells come by threes, *name*`.held` (not zero while it is held), *name*`.turns` (times it was held,
-modulo 2^32) and *name*`.contentions`.
+A `LOCK` is three cells: *name*`.held` (not zero while it is held), *name*`.turns` (times it was held, modulo 2^32) and
+*name*`.contentions`.
 
 {cells}
 
 ## Constants
 
-Names with a dot tell where a member lies in a structure that is reached by a pointer, how many bytes a structure has, or the
-value of a state.
+Names with a dot are the offset of a member in a structure that a pointer leads to, the size of a structure, or the value of a state.
 
 {constants}
 
@@ -135,8 +127,8 @@ value of a state.
 A request is written in this order: `control.argument` (text that ends with a zero), `control.command`
 (one of the constants `control.purge`, `control.set`, `control.flush`, `control.reset`,
 `control.profile_start`, `control.profile_stop`, `control.profile_reset`), then
-`control.requested`: any number that is not there yet. Then the bell is rung. When `control.answered` has the same number,
-`control.result` is `control.done` or `control.refused`, and `control.value` the bytes that moved.
+`control.requested`: any number that is not there yet. Then the reader wakes the request word. When `control.answered` has the same number,
+`control.result` is `control.done` or `control.refused`, and `control.value` the number of moved bytes.
 """
 
 
@@ -144,48 +136,49 @@ JEMALLOC_TEXT = """# jemalloc's interface
 
 {notice}
 
-Programs written for jemalloc run on Granary as they are: preloaded, linked, or found under jemalloc's
-name. `PREFIX/lib/granary` is a tree with `lib/libjemalloc.so.2`, `lib/libjemalloc.a`, the header
-`include/jemalloc/jemalloc.h`, `lib/pkgconfig/jemalloc.pc` and `bin/jemalloc-config`:
+Programs written for jemalloc run on Granary unchanged: preloaded, linked, or found under jemalloc's name. `PREFIX/lib/granary`
+is a tree with `lib/libjemalloc.so.2`, `lib/libjemalloc.a`, the header `include/jemalloc/jemalloc.h`, `lib/pkgconfig/jemalloc.pc`
+and `bin/jemalloc-config`:
 
 ```
 LD_LIBRARY_PATH=/usr/local/lib/granary/lib redis-server          # a binary that needs libjemalloc.so.2
 ./configure --with-jemalloc=/usr/local/lib/granary               # a source tree
 ```
 
-Every function is there without a prefix, with `je_` and with `_rjem_`: `mallocx`, `rallocx`, `xallocx`,
-`sallocx`, `dallocx`, `sdallocx`, `nallocx`, `mallctl`, `mallctlnametomib`, `mallctlbymib`,
-`malloc_stats_print`, and the malloc family; and `je_get_defrag_hint`, by which Redis defragments.
-[Options](options.md) lists what becomes of `MALLOC_CONF`.
+Every function exists without a prefix, with `je_` and with `_rjem_`: `mallocx`, `rallocx`, `xallocx`, `sallocx`, `dallocx`,
+`sdallocx`, `nallocx`, `mallctl`, `mallctlnametomib`, `mallctlbymib`, `malloc_stats_print`, and the malloc family; and
+`je_get_defrag_hint`, which Redis uses to defragment. [Options](options.md) lists the effect of each name in `MALLOC_CONF`.
 
-Programs that carry a jemalloc with the prefix `je_` in their source take `libgranary_je.a` in its
-place, which has these names only: their malloc stays that of the C library, as with their own copy, and
-so does what they call fragmentation. Redis is built with `core/include` as `deps/jemalloc/include` and that archive as
-`deps/jemalloc/lib/libjemalloc.a`. Valkey computes with jemalloc's size classes: for it
-`cmake --build build --target granary_je_q3` makes `build/lib/libgranary_je_q3.a`, whose classes these are, and the compiler must
-be told `-DVALKEY_VENDORED_JEMALLOC`, as its own header does.
+Programs with a jemalloc in their source, under the prefix `je_`, use `libgranary_je.a` instead. It defines these names only: the
+program's malloc stays the C library's, as with its own copy. To build Redis, provide
+`core/include` as `deps/jemalloc/include` and the archive as `deps/jemalloc/lib/libjemalloc.a`. Valkey computes with jemalloc's
+size classes: for it `cmake --build build --target granary_je_q3` builds `build/lib/libgranary_je_q3.a` with these classes, and
+the compiler needs `-DVALKEY_VENDORED_JEMALLOC`, which Valkey's own header defines otherwise.
 
-What differs:
+Differences:
 
-- The size classes are Granary's: finer than jemalloc's, with a quantum of 16. What computes with jemalloc's
-  own classes needs `libgranary_je_q3.a`, see below.
-- Arena 0 is one heap for all threads, with a cache for each CPU. `stats.arenas.4096` and
-  `stats.arenas.0` are alike until an arena is created. Its hooks cannot be replaced.
-- `stats.active` leaves out pages of slabs that hold nothing. `stats.arenas.<i>.bins.<j>.curregs` counts
-  what the program holds, not what lies in caches.
-- `thread.allocated` and its kin count from the moment a thread first reads one of them; from then on
-  its calls take a slower path that counts exactly. `thread.tcache.enabled` likewise.
-- An explicit thread cache is a number only: objects lie in the caches of the CPUs.
-- Freed memory is given back after `dirty_decay_ms` plus `muzzy_decay_ms`; no page is ever muzzy.
-- `prof.active` switches sampling on in any process, whatever `opt.prof` says; what it has collected stays until `prof.reset`. Files go to `PREFIX.PID.NUMBER.REASON.heap`, as jemalloc's do.
-- Profiles are by stack, not by thread: `thread.prof.name` is kept and read back, and stands in no file. They always tell what was allocated in all besides what is in use, so `prof_accum` changes nothing.
-- `prof_leak` and `prof_leak_error` need no `prof_final`; what they call left is an estimate from samples. `prof_bt_max` is at most 128.
-- Of `experimental.hooks.prof_*`, `prof_backtrace` is not there: a stack comes from Granary's own walker, which takes no lock. While a hook runs, its thread takes no sample.
-- Not there: `prof.log_start` and `prof.log_stop` (a record of every sample in JSON, which nothing but jemalloc's own script reads; the probes `otel_memory:alloc` and `free` tell the same to perf and bpftrace), `prof.stats.*`, `experimental.prof_recent.*`.
+- The size classes are Granary's: finer than jemalloc's, with a quantum of 16. A program that computes with jemalloc's classes
+  needs `libgranary_je_q3.a`.
+- Arena 0 is one heap for all threads, with CPU caches. `stats.arenas.4096` and `stats.arenas.0` are equal until an arena is
+  created. Its hooks cannot be replaced.
+- `stats.active` excludes clean pages of slabs. `stats.arenas.<i>.bins.<j>.curregs` is the number of live objects, without cached ones.
+- `thread.allocated` and related names count from the first time that a thread reads one of them; from then on its calls take a
+  slower path that counts exactly. The same holds for `thread.tcache.enabled`.
+- An explicit thread cache is a number only: objects are in the CPU caches.
+- Freed memory is purged after `dirty_decay_ms` plus `muzzy_decay_ms`; no page is ever muzzy.
+- `prof.active` switches sampling on in any process, whatever `opt.prof` says; the samples remain until
+  `prof.reset`. Files are named `PREFIX.PID.NUMBER.REASON.heap`, as jemalloc's are.
+- Profiles are by stack, not by thread: `thread.prof.name` is stored and returned, and written to no file. Profiles always contain
+  all allocations besides the live ones, so `prof_accum` has no effect.
+- `prof_leak` and `prof_leak_error` do not need `prof_final`; their result is an estimate from samples. `prof_bt_max` is at most 128.
+- Of `experimental.hooks.prof_*`, `prof_backtrace` is missing: stacks come from Granary's own unwinder, which takes no lock. While a
+  hook runs, its thread takes no sample.
+- Missing: `prof.log_start` and `prof.log_stop` (a JSON record of every sample for jemalloc's own script; the probes
+  `otel_memory:alloc` and `free` provide it to perf and bpftrace), `prof.stats.*`, `experimental.prof_recent.*`.
 
 ## Names of mallctl
 
-`#` stands for an index, `<...>` for a word. Of names with a remark that says so the value never changes.
+`#` is an index, `<...>` a word. A remark says if the value never changes.
 
 {names}
 
@@ -198,19 +191,17 @@ TCMALLOC_TEXT = """# TCMalloc's interface
 
 {notice}
 
-Programs written for gperftools' TCMalloc run on Granary: preloaded, linked, or found under its names in
-`PREFIX/lib/granary` (`libtcmalloc.so.4`, `libtcmalloc_minimal.so.4`, `pkg-config libtcmalloc`, headers
-`gperftools/*.h` and `google/tcmalloc.h`).
+Programs written for gperftools' TCMalloc run on Granary: preloaded, linked, or found under its names in `PREFIX/lib/granary`
+(`libtcmalloc.so.4`, `libtcmalloc_minimal.so.4`, `pkg-config libtcmalloc`, headers `gperftools/*.h` and `google/tcmalloc.h`).
 
-- `tc_malloc` and its kin, `tc_new` and its kin, `tc_version`, `tc_set_new_mode`.
+- `tc_malloc`, `tc_new` and the functions related to them, `tc_version`, `tc_set_new_mode`.
 - The C functions `MallocExtension_*`.
-- The C++ class `MallocExtension` by `MallocExtension::instance()`. Not there: a class derived from it
-  (the library has neither its table of methods nor its type), what `GetHeapSample`,
-  `GetHeapGrowthStacks` and `GetFreeListSizes` fill in (they leave their arguments as they are), stack
-  traces, `Ranges` and system allocators.
-- Not there: the profilers (`HeapProfiler*`, `Profiler*`) and `MallocHook`.
-- `MallocExtension_Internal_*` of google/tcmalloc is left out on purpose: folly would take Granary for it
-  before it looks for jemalloc's interface, which is more complete.
+- The C++ class `MallocExtension` by `MallocExtension::instance()`. Missing: classes derived from it (the library has neither its
+  virtual table nor its type information), the results of `GetHeapSample`, `GetHeapGrowthStacks` and `GetFreeListSizes` (their arguments stay
+  unchanged), stack traces, `Ranges` and system allocators.
+- Missing: the profilers (`HeapProfiler*`, `Profiler*`) and `MallocHook`.
+- `MallocExtension_Internal_*` of google/tcmalloc is missing on purpose: folly would use Granary as Google's TCMalloc before it checks for
+  jemalloc's interface, which is more complete.
 
 ## Numeric properties
 
@@ -221,7 +212,7 @@ Programs written for gperftools' TCMalloc run on Granary: preloaded, linked, or 
 
 
 class BadTable(Exception):
-    """A .def file that cannot be read, with a sentence that says where."""
+    """A .def file that cannot be read; the message says where."""
 
 
 def fields_of(row, where):
@@ -284,7 +275,7 @@ def options_page():
         notice=notice("core/src/config/*.def"),
         table=table(head, [option_row(row, words) for row in rows]),
         sources="\n".join(f"{i}. {name}" for i, (_, name) in enumerate(sources, 1)),
-        jemalloc=table(["name", "values", "what becomes of it"], [jemalloc_row(row) for row in jemalloc]))
+        jemalloc=table(["name", "values", "effect"], [jemalloc_row(row) for row in jemalloc]))
 
 
 def counters_page():

@@ -14,7 +14,7 @@ import (
 var meanings = map[string]map[string]string{
 	"Results": {
 		"schema":       "the layout of the file: " + Schema,
-		"scenario":     "what was measured: the name of a scenario, or that of a plan file",
+		"scenario":     "the name of the scenario or of the plan file",
 		"version":      "of the command that wrote the file last",
 		"started":      "when the first session began",
 		"seconds":      "how long all sessions took, s",
@@ -22,13 +22,13 @@ var meanings = map[string]map[string]string{
 		"settings":     "the scenario's parameters by name",
 		"machine":      "where the first session ran",
 		"contenders":   "the allocators, in the order of the columns",
-		"rows":         "what is compared, in the order of the tables",
+		"rows":         "the compared metrics, in the order of the tables",
 		"observations": "every measured value",
 		"sessions":     "each call of the command that added rounds",
-		"runs":         "each run of one contender, with what disturbed it",
+		"runs":         "each run of one allocator, with its disturbances",
 		"series":       "values over time, and latencies by percentile",
-		"failures":     "why a contender has no values from a round on",
-		"notes":        "sentences about the whole",
+		"failures":     "why an allocator has no values from a round on",
+		"notes":        "remarks about the results",
 	},
 	"Machine": {
 		"cpu": "the model", "cpus": "how many", "memory_bytes": "RAM, bytes", "kernel": "the release of Linux", "architecture": "amd64 or arm64",
@@ -37,30 +37,30 @@ var meanings = map[string]map[string]string{
 	},
 	"Contender": {
 		"name": "of the column", "path": "the library's file", "env": "variables that it needs or that are its settings", "sha256": "of the library's file",
-		"system": "true of the C library's own allocator", "version": "as far as the file says",
+		"system": "true for the C library's own allocator", "version": "if the file contains it",
 	},
 	"Row": {
-		"phase": "the part of the scenario", "metric": "what is measured in it", "unit": "of the values as stored: bytes, s, ms, us, ns, 1/s, ratio, count, %",
-		"better": "lower, higher, or nothing where it is only shown",
+		"phase": "the part of the scenario", "metric": "the measured quantity", "unit": "of the values as stored: bytes, s, ms, us, ns, 1/s, ratio, count, %",
+		"better": "lower, higher, or nothing for a metric without a preference",
 	},
 	"Observation": {
-		"contender": "a contender's name", "round": "from 0", "phase": "of the row", "metric": "of the row", "value": "in the row's unit",
+		"contender": "an allocator's name", "round": "from 0", "phase": "of the row", "metric": "of the row", "value": "in the row's unit",
 	},
 	"Session": {"started": "when", "version": "of the command", "machine": "where"},
 	"Run": {
-		"contender": "a contender's name", "round": "from 0", "started": "when", "seconds": "how long, s",
+		"contender": "an allocator's name", "round": "from 0", "started": "when", "seconds": "how long, s",
 		"own_cpu_seconds":    "CPU time of the server, its load and the command, s",
-		"others_cpu_seconds": "CPU time of every other process, s", "stolen_seconds": "CPU time that the hypervisor gave to others, s",
+		"others_cpu_seconds": "CPU time of every other process, s", "stolen_seconds": "CPU time that the hypervisor gave to other machines, s",
 		"throttled_seconds": "for how long a CPU limit of the control group held threads back, s",
 		"load_after":        "/proc/loadavg at the end",
 	},
 	"Series": {
-		"contender": "a contender's name", "round": "from 0", "phase": "where it was taken", "metric": "what is plotted",
+		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the plotted quantity",
 		"unit":   "of the second number of a point",
 		"points": "pairs: seconds since the phase began (a share for `" + MetricCurve + "`, a day for `by day`), value",
 	},
 	"Failure": {
-		"subject": "the program, in scenarios of several", "contender": "a contender's name", "round": "the first without values, from 0", "reason": "a sentence",
+		"subject": "the program, in scenarios with several", "contender": "an allocator's name", "round": "the first without values, from 0", "reason": "the cause",
 	},
 }
 
@@ -108,7 +108,7 @@ func word(t reflect.Type) string {
 	case t.Kind() == reflect.String:
 		return "text"
 	case t.Kind() == reflect.Bool:
-		return "truth"
+		return "boolean"
 	case t.Kind() == reflect.Struct:
 		return t.Name()
 	}
