@@ -9,8 +9,9 @@ SELECT = '{instance=~"$instance", command=~"$command", pid=~"$pid"}'
 LABEL = "{{command}} {{pid}}"
 # As in tool/internal/exporter/naming.go: the suffix of a unit, and its name in Grafana.
 UNITS = {"bytes": ("_bytes", "bytes"), "nanoseconds": ("_seconds", "s"), "count": ("", "short")}
-LAYERS = [("entry", "Live memory"), ("sizes", "Rounding"), ("front", "CPU caches"),
-          ("depot", "Depot"), ("central", "Slabs"), ("pages", "Page heap"), ("limits", "Limits"), ("os", "System")]
+LAYERS = [("layers", "Live memory"), ("sizes", "Rounding"), ("front", "CPU caches"),
+          ("depot", "Depot"), ("central", "Slabs"), ("pages", "Page heap"), ("limits", "Limits"), ("upkeep", "Upkeep"),
+          ("arena", "Scoped heaps and arenas"), ("os", "System")]
 WIDTH, HEIGHT = 8, 7
 
 
