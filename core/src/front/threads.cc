@@ -44,6 +44,8 @@ void Threads::Init(unsigned cpus) noexcept {
   slots_ = wanted < kMaxThreadCaches ? wanted : kMaxThreadCaches;
 }
 
+uintptr_t Threads::SharingArea() noexcept { return RelativeToAnchor(&ended_area); }
+
 bool Threads::Register() noexcept {
   if (thread_area != 0) return CurrentIndex() >= 0;
   seen_.fetch_add(1, std::memory_order_relaxed);
@@ -54,7 +56,7 @@ bool Threads::Register() noexcept {
 bool Threads::RegisterWithKernel() noexcept {
   RestartArea* const area = KernelArea();
   if (area->cpu_id < 0 || !Linux::RegisteredForRestart(area)) {
-    thread_area = RelativeToAnchor(&ended_area);
+    thread_area = SharingArea();
     return false;
   }
   thread_area = RelativeToAnchor(area);
@@ -76,13 +78,13 @@ bool Threads::TakeSlot() noexcept {
     pthread_setspecific(key_, &slot);
     return true;
   }
-  thread_area = RelativeToAnchor(&ended_area);
+  thread_area = SharingArea();
   return false;
 }
 
 void Threads::ThreadExit(void* argument) noexcept {
   auto* const slot = static_cast<Slot*>(argument);
-  thread_area = RelativeToAnchor(&ended_area);
+  thread_area = SharingArea();
   const auto index = static_cast<size_t>(slot->area.concurrency_id);
   if (threads.on_exit_ != nullptr) threads.on_exit_(index);
   slot->taken.store(false, std::memory_order_release);

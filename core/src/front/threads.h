@@ -22,6 +22,9 @@ class Threads {
   // Makes the calling thread known; false if it has to share (see Front).
   bool Register() noexcept;
 
+  // As thread_area, it makes the calling thread share a locked cache with others.
+  static uintptr_t SharingArea() noexcept;
+
   CacheOwner owner() const { return owner_; }
   // Threads that have allocated so far, in this process.
   size_t seen() const { return seen_.load(std::memory_order_relaxed); }

@@ -9,16 +9,53 @@
 #include "reflect/publish.h"
 #include "upkeep/upkeep.h"
 
+// glibc's lock of the list of streams, which the same thread may take again; musl has none.
+extern "C" {
+void _IO_list_lock() __attribute__((weak));
+void _IO_list_unlock() __attribute__((weak));
+void _IO_list_resetlock() __attribute__((weak));
+// Absent before 2.32: true while the program has never made a thread.
+extern char __libc_single_threaded __attribute__((weak));
+}
+
 namespace granary::heap {
 namespace {
 
-// Takes all locks in the order in which a call takes them on its way down.
+// As fork itself decides: the child of one thread keeps the lock as its thread has it.
+bool TakesListOfStreams() {
+  return &_IO_list_lock != nullptr &&
+         (&__libc_single_threaded == nullptr || __libc_single_threaded == 0);
+}
+
+// Of the fork under way. One thread writes it: the one that holds all locks, or in a fork that
+// leaves them alone the only one that allocates.
+struct {
+  uint64_t signals_before;
+  bool has_locks, has_list;
+} under_way;
+
+// A signal handler that forks may have interrupted the allocator, whose locks this thread then
+// holds and will release in both processes. Nobody else can hold any.
+bool InterruptedAlone() { return locks_held != 0 && threads.seen() < 2 && !upkeep.HelperRuns(); }
+
+// Takes all locks in the order in which a call takes them on its way down. First the one that
+// `fork` itself is going to take: a thread that has it may wait for a stream, whose user may wait
+// for the heap. No signal handler runs in between: if it forked as well, it would wait for its own
+// thread.
 GRANARY_SELDOM void PrepareFork() {
+  const uint64_t before = Linux::BlockSignals();
+  if (InterruptedAlone()) {
+    under_way = {before, false, false};
+    return;
+  }
+  const bool takes_list = TakesListOfStreams();
+  if (takes_list) _IO_list_lock();
   upkeep.PrepareFork();
   layers.front().StopAll();
   LockArenas();
   layers.depot().opening().Lock();
   layers.ForEachMutex([](Mutex<Linux>& m) { m.Lock(); });
+  under_way = {before, true, takes_list};
 }
 
 // The front finds the cache of the calling thread by its thread_area, which the settings of the
@@ -30,7 +67,7 @@ void ForgetOtherThreads() {
   if (special) thread_area = SpecialArea();
 }
 
-GRANARY_SELDOM void AfterFork(bool child) {
+void ReleaseLocks(bool child) {
   if (child) {
     layers.ForEachMutex([](Mutex<Linux>& m) { m.Reset(); });
     layers.depot().opening().Reset();
@@ -45,9 +82,20 @@ GRANARY_SELDOM void AfterFork(bool child) {
   UnlockArenas(child);
   layers.front().ResumeAll();
   upkeep.AfterFork(child);
-  if (!child) return;
-  publisher.Forget();
-  locks_held = 0;
+  if (child) locks_held = 0;
+}
+
+void ReleaseListOfStreams(bool child) {
+  if (child) return _IO_list_resetlock();
+  _IO_list_unlock();
+}
+
+GRANARY_SELDOM void AfterFork(bool child) {
+  const auto fork = under_way;  // another thread may fork as soon as the locks are free
+  if (fork.has_locks) ReleaseLocks(child);
+  if (fork.has_list) ReleaseListOfStreams(child);
+  if (child) publisher.Forget();
+  Linux::RestoreSignals(fork.signals_before);
 }
 
 }  // namespace

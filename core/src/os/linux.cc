@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -376,6 +377,27 @@ bool Linux::IsReadable(const void* p) noexcept {
   constexpr long kNoSuchOperation = -1, kFault = -14;
   // A null pointer would mean that there is no set.
   return p != nullptr && Call(SYS_rt_sigprocmask, kNoSuchOperation, Bits(p), 0, 8) != kFault;
+}
+
+namespace {
+
+constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
+// The C libraries' own: cancellation and the setting of ids, which every thread has to answer.
+constexpr uint64_t kLibrarySignals = Bit(32) | Bit(33) | Bit(34);
+constexpr uint64_t kFaults =
+    Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGILL) | Bit(SIGFPE) | Bit(SIGTRAP) | Bit(SIGSYS);
+
+}  // namespace
+
+uint64_t Linux::BlockSignals() noexcept {
+  const uint64_t blocked = ~(kLibrarySignals | kFaults);
+  uint64_t before = 0;
+  Call(SYS_rt_sigprocmask, SIG_BLOCK, Bits(&blocked), Bits(&before), sizeof before);
+  return before;
+}
+
+void Linux::RestoreSignals(uint64_t before) noexcept {
+  Call(SYS_rt_sigprocmask, SIG_SETMASK, Bits(&before), 0, sizeof before);
 }
 
 void Linux::Abort() noexcept { abort(); }

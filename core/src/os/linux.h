@@ -73,6 +73,10 @@ struct Linux {
   [[noreturn]] static void Abort() noexcept;
   // Whether the 8 aligned bytes at `p` can be read. Does not change them.
   static bool IsReadable(const void* p) noexcept;
+  // Keeps the program's signals from the calling thread, but neither those that the C library needs
+  // nor those of a fault; returns what RestoreSignals wants.
+  static uint64_t BlockSignals() noexcept;
+  static void RestoreSignals(uint64_t before) noexcept;
   // Whether the kernel runs restartable sequences for the calling thread with the structure at
   // `area`.
   static bool RegisteredForRestart(void* area) noexcept;
