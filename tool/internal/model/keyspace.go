@@ -73,32 +73,20 @@ func serverNames() (names []string) {
 
 // limitFlags declares the settings under Redis' own names; what is returned sets those that were given.
 func limitFlags(fs *pflag.FlagSet) func(*redis.Limits) {
-	var given redis.Limits
-	set := map[string]func(*redis.Limits){}
-	for _, row := range []struct {
-		name string
-		of   func(*redis.Limits) *uint64
-	}{
-		{"hash-max-listpack-entries", func(l *redis.Limits) *uint64 { return &l.HashEntries }},
-		{"hash-max-listpack-value", func(l *redis.Limits) *uint64 { return &l.HashValue }},
-		{"zset-max-listpack-entries", func(l *redis.Limits) *uint64 { return &l.ZsetEntries }},
-		{"zset-max-listpack-value", func(l *redis.Limits) *uint64 { return &l.ZsetValue }},
-		{"set-max-intset-entries", func(l *redis.Limits) *uint64 { return &l.SetInts }},
-		{"set-max-listpack-entries", func(l *redis.Limits) *uint64 { return &l.SetEntries }},
-		{"set-max-listpack-value", func(l *redis.Limits) *uint64 { return &l.SetValue }},
-		{"stream-node-max-bytes", func(l *redis.Limits) *uint64 { return &l.StreamBytes }},
-		{"stream-node-max-entries", func(l *redis.Limits) *uint64 { return &l.StreamEntries }},
-	} {
-		fs.Uint64Var(row.of(&given), row.name, *row.of(&redis.Servers[0].Limits), "as in redis.conf, a `number`")
-		set[row.name] = func(l *redis.Limits) { *row.of(l) = *row.of(&given) }
+	given := redis.Servers[0].Limits
+	for name, to := range given.Named() {
+		fs.Uint64Var(to, name, *to, "as in redis.conf, a `number`")
 	}
-	fs.Int64Var(&given.ListNode, "list-max-listpack-size", redis.Servers[0].Limits.ListNode, "as in redis.conf, a `number`")
-	set["list-max-listpack-size"] = func(l *redis.Limits) { l.ListNode = given.ListNode }
+	fs.Int64Var(&given.ListNode, "list-max-listpack-size", given.ListNode, "as in redis.conf, a `number`")
 	return func(l *redis.Limits) {
-		for name, apply := range set {
+		named := l.Named()
+		for name, from := range given.Named() {
 			if fs.Changed(name) {
-				apply(l)
+				*named[name] = *from
 			}
+		}
+		if fs.Changed("list-max-listpack-size") {
+			l.ListNode = given.ListNode
 		}
 	}
 }

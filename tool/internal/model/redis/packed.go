@@ -1,5 +1,10 @@
 package redis
 
+import (
+	"math"
+	"strconv"
+)
+
 // An Element is a member, a field or a value: how long it is, and whether it is an integer.
 type Element struct {
 	Len   uint64
@@ -8,6 +13,12 @@ type Element struct {
 }
 
 const packHeader, packEnd = 6, 1
+
+// EmptyListpack is the size of a listpack without entries.
+const EmptyListpack = packHeader + packEnd
+
+// Packed is the size of an entry of a listpack.
+func Packed(e Element) uint64 { return packed(e) }
 
 // packed is the size of an entry of a listpack: encoding, data, and its own length for walking back.
 func packed(e Element) uint64 {
@@ -80,3 +91,24 @@ func digits(v int64) uint64 {
 
 // Number is the element that an integer makes.
 func Number(v int64) Element { return Element{Len: digits(v), Int: v, IsInt: true} }
+
+// LongestInt is the length of the longest integer of 64 bits.
+const LongestInt = 20
+
+// Text is the element that a text makes: an integer if the text is the usual form of one.
+func Text[T string | []byte](text T) Element {
+	if len(text) <= LongestInt {
+		if v, err := strconv.ParseInt(string(text), 10, 64); err == nil && strconv.FormatInt(v, 10) == string(text) {
+			return Number(v)
+		}
+	}
+	return Element{Len: uint64(len(text))}
+}
+
+// Score is how a listpack holds a score: an integer, or text of 17 digits.
+func Score(v float64) Element {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return Number(int64(v))
+	}
+	return Element{Len: uint64(len(strconv.FormatFloat(v, 'g', 17, 64)))}
+}

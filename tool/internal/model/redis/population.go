@@ -35,14 +35,17 @@ func NewPopulation(s Server, a cost.Allocator) *Population {
 	return p
 }
 
-// Key adds times keys with a name of that length.
-func (p *Population) Key(length uint64, expires bool, times float64) {
-	p.Keyspace.Names[length] += times
-	p.Keyspace.Keys += uint64(times)
+// Key adds a key with a name of that length.
+func (p *Population) Key(length uint64, expires bool) {
+	p.Name(length, 1)
+	p.Keyspace.Keys++
 	if expires {
-		p.Keyspace.Expires += uint64(times)
+		p.Keyspace.Expires++
 	}
 }
+
+// Name says that times of the keys have a name of that length.
+func (p *Population) Name(length uint64, times float64) { p.Keyspace.Names[length] += times }
 
 // Add puts in the value of times keys.
 func (p *Population) Add(v *Value, times float64) {
@@ -141,23 +144,18 @@ func changes(s Server, a cost.Allocator) []*Change {
 	var out []*Change
 	for _, row := range []struct {
 		setting, kind string
-		limit         func(*Limits) *uint64
 		steps         []uint64
 	}{
-		{"hash-max-listpack-entries", "hash", func(l *Limits) *uint64 { return &l.HashEntries }, entrySteps},
-		{"hash-max-listpack-value", "hash", func(l *Limits) *uint64 { return &l.HashValue }, valueSteps},
-		{"zset-max-listpack-entries", "zset", func(l *Limits) *uint64 { return &l.ZsetEntries }, entrySteps},
-		{"zset-max-listpack-value", "zset", func(l *Limits) *uint64 { return &l.ZsetValue }, valueSteps},
-		{"set-max-intset-entries", "set", func(l *Limits) *uint64 { return &l.SetInts }, entrySteps},
-		{"set-max-listpack-entries", "set", func(l *Limits) *uint64 { return &l.SetEntries }, entrySteps},
-		{"set-max-listpack-value", "set", func(l *Limits) *uint64 { return &l.SetValue }, valueSteps},
+		{"hash-max-listpack-entries", "hash", entrySteps}, {"hash-max-listpack-value", "hash", valueSteps},
+		{"zset-max-listpack-entries", "zset", entrySteps}, {"zset-max-listpack-value", "zset", valueSteps},
+		{"set-max-intset-entries", "set", entrySteps}, {"set-max-listpack-entries", "set", entrySteps}, {"set-max-listpack-value", "set", valueSteps},
 	} {
 		if !s.SmallSets && row.kind == "set" && row.setting != "set-max-intset-entries" {
 			continue
 		}
 		for _, step := range row.steps {
 			other := s
-			limit := row.limit(&other.Limits)
+			limit := other.Limits.Named()[row.setting]
 			from := *limit
 			if step == from {
 				continue

@@ -29,6 +29,17 @@ type Limits struct {
 	StreamEntries          uint64
 }
 
+// Named are the limits under the names that Redis' configuration has for them, but for the size of a list's
+// nodes, which may be below zero.
+func (l *Limits) Named() map[string]*uint64 {
+	return map[string]*uint64{
+		"hash-max-listpack-entries": &l.HashEntries, "hash-max-listpack-value": &l.HashValue,
+		"zset-max-listpack-entries": &l.ZsetEntries, "zset-max-listpack-value": &l.ZsetValue,
+		"set-max-intset-entries": &l.SetInts, "set-max-listpack-entries": &l.SetEntries, "set-max-listpack-value": &l.SetValue,
+		"stream-node-max-bytes": &l.StreamBytes, "stream-node-max-entries": &l.StreamEntries,
+	}
+}
+
 var usual = Limits{
 	HashEntries: 512, HashValue: 64, ZsetEntries: 128, ZsetValue: 64, SetInts: 512, SetEntries: 128, SetValue: 64,
 	ListNode: -2, StreamBytes: 4096, StreamEntries: 100,
@@ -57,3 +68,21 @@ var Types = []string{"string", "list", "set", "zset", "hash", "stream"}
 
 // KnownType is true for one of Types.
 func KnownType(name string) bool { return slices.Contains(Types, name) }
+
+// Nearest is the model for a version as a server states it; known is false where another release's
+// structures must do.
+func Nearest(version string, valkey bool) (s Server, known bool) {
+	var major, minor int
+	if n, err := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 || err != nil {
+		return Servers[0], false
+	}
+	number := major*100 + minor
+	const packedSets, embeddedKeys = 702, 802 // the release of listpacks for sets; that of another kind of table
+	switch {
+	case valkey:
+		return Servers[1], false
+	case number < packedSets:
+		return Servers[0], number >= 700
+	}
+	return Servers[1], number < embeddedKeys
+}
