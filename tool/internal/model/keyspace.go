@@ -74,15 +74,15 @@ func serverNames() (names []string) {
 // limitFlags declares the settings under Redis' own names; what is returned sets those that were given.
 func limitFlags(fs *pflag.FlagSet) func(*redis.Limits) {
 	given := redis.Servers[0].Limits
-	for name, to := range given.Named() {
-		fs.Uint64Var(to, name, *to, "as in redis.conf, a `number`")
+	for _, limit := range given.Named() {
+		fs.Uint64Var(limit.Value, limit.Name, *limit.Value, "as in redis.conf, a `number`")
 	}
 	fs.Int64Var(&given.ListNode, "list-max-listpack-size", given.ListNode, "as in redis.conf, a `number`")
 	return func(l *redis.Limits) {
 		named := l.Named()
-		for name, from := range given.Named() {
-			if fs.Changed(name) {
-				*named[name] = *from
+		for i, limit := range given.Named() {
+			if fs.Changed(limit.Name) {
+				*named[i].Value = *limit.Value
 			}
 		}
 		if fs.Changed("list-max-listpack-size") {

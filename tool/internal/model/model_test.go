@@ -63,6 +63,8 @@ func TestPrintedPages(t *testing.T) {
 		"strings": "redis --keys 15M --key uuid --value 100 --expires 0.5",
 		"hashes":  "redis --keys 2M --type hash --members 20 --member 8 --value 100",
 		"numbers": "rax --keys 1M --key {seq:6}",
+		"items":   "memcached --keys 10M --key 20 --value 100",
+		"table":   "container unordered_map --count 10M --element string:36 --value 8",
 	} {
 		out, errs, code := call(t, append(strings.Fields(args), "--allocator", "glibc,jemalloc,jemalloc-redis,tcmalloc,mimalloc")...)
 		if code != 0 {
@@ -109,6 +111,14 @@ func TestWrongLinesAreOneSentence(t *testing.T) {
 		"redis --keys 1 --allocator hoard":            "there is no model of the allocator",
 		"redis --keys 1 --memory much":                `--memory "much" is not a size`,
 		"redis --keys 1 --plot x.gif":                 "neither an .svg nor a .png",
+		"memcached":                                   "say how many keys",
+		"memcached --keys 1 --key 300":                "keys of up to 250 bytes",
+		"memcached --keys 1 --value 600k":             "spread over several chunks",
+		"memcached --keys 1 --factor 1":               "a --factor above 1",
+		"container":                                   "say the kind of container",
+		"container tree":                              `"tree" is no kind of container`,
+		"container map":                               "say how many elements",
+		"container map --count 1 --value string":      `"string" is no type`,
 		"rax --keys 2M --key {seq:6}":                 "has 1e+06 keys, fewer than",
 		"rax --keys 1 --key {seq:6} --slots 3":        "--slots takes 1 to 16384",
 		"rax --keys 1 --key {seq:6}x":                 "nothing may follow {seq}",

@@ -155,7 +155,7 @@ func changes(s Server, a cost.Allocator) []*Change {
 		}
 		for _, step := range row.steps {
 			other := s
-			limit := other.Limits.Named()[row.setting]
+			limit := other.Limits.named(row.setting)
 			from := *limit
 			if step == from {
 				continue

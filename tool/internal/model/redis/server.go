@@ -29,15 +29,26 @@ type Limits struct {
 	StreamEntries          uint64
 }
 
-// Named are the limits under the names that Redis' configuration has for them, but for the size of a list's
-// nodes, which may be below zero.
-func (l *Limits) Named() map[string]*uint64 {
-	return map[string]*uint64{
-		"hash-max-listpack-entries": &l.HashEntries, "hash-max-listpack-value": &l.HashValue,
-		"zset-max-listpack-entries": &l.ZsetEntries, "zset-max-listpack-value": &l.ZsetValue,
-		"set-max-intset-entries": &l.SetInts, "set-max-listpack-entries": &l.SetEntries, "set-max-listpack-value": &l.SetValue,
-		"stream-node-max-bytes": &l.StreamBytes, "stream-node-max-entries": &l.StreamEntries,
+// A Limit is a setting under the name that Redis' configuration has for it.
+type Limit struct {
+	Name  string
+	Value *uint64
+}
+
+// Named are the limits but for the size of a list's nodes, which may be below zero.
+func (l *Limits) Named() []Limit {
+	return []Limit{
+		{"hash-max-listpack-entries", &l.HashEntries}, {"hash-max-listpack-value", &l.HashValue},
+		{"zset-max-listpack-entries", &l.ZsetEntries}, {"zset-max-listpack-value", &l.ZsetValue},
+		{"set-max-intset-entries", &l.SetInts}, {"set-max-listpack-entries", &l.SetEntries}, {"set-max-listpack-value", &l.SetValue},
+		{"stream-node-max-bytes", &l.StreamBytes}, {"stream-node-max-entries", &l.StreamEntries},
 	}
+}
+
+// named is the limit of a name.
+func (l *Limits) named(name string) *uint64 {
+	all := l.Named()
+	return all[slices.IndexFunc(all, func(one Limit) bool { return one.Name == name })].Value
 }
 
 var usual = Limits{

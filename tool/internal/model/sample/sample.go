@@ -31,9 +31,16 @@ type Server struct {
 	info   map[string]string
 }
 
+// silent takes what the client would print besides the errors that it returns.
+type silent struct{}
+
+// Printf prints nothing.
+func (silent) Printf(context.Context, string, ...any) {}
+
 // Dial connects to a port of this machine, HOST:PORT, or a socket's path. The password is REDISCLI_AUTH.
 func Dial(ctx context.Context, where, password string) (*Server, error) {
-	options := goredis.Options{Network: "tcp", Addr: where, Password: password, Protocol: 2, MaxRetries: -1, DialTimeout: 3 * time.Second, ReadTimeout: 30 * time.Second, DisableIdentity: true}
+	goredis.SetLogger(silent{})
+	options := goredis.Options{Network: "tcp", Addr: where, Password: password, Protocol: 2, MaxRetries: -1, DialTimeout: 3 * time.Second, ReadTimeout: 30 * time.Second, DisableIdentity: true, DialerRetries: 1}
 	switch _, err := strconv.ParseUint(where, 10, 16); {
 	case err == nil:
 		options.Addr = net.JoinHostPort("127.0.0.1", where)
@@ -84,13 +91,13 @@ func (s *Server) Used() (bytes float64, allocator string) {
 
 // Limits sets what the server is configured to; one that may not be read stays.
 func (s *Server) Limits(ctx context.Context, l *redis.Limits) {
-	for name, to := range l.Named() {
-		values, err := s.client.ConfigGet(ctx, name).Result()
+	for _, limit := range l.Named() {
+		values, err := s.client.ConfigGet(ctx, limit.Name).Result()
 		if err != nil {
 			return
 		}
-		if n, err := strconv.ParseUint(values[name], 10, 64); err == nil {
-			*to = n
+		if n, err := strconv.ParseUint(values[limit.Name], 10, 64); err == nil {
+			*limit.Value = n
 		}
 	}
 	if values, err := s.client.ConfigGet(ctx, "list-max-listpack-size").Result(); err == nil {
@@ -205,7 +212,6 @@ func addBatch(ctx context.Context, client *goredis.Client, p *redis.Population, 
 		return err
 	}
 	var v redis.Value
-	v.Settled = true
 	for i, read := range readers {
 		p.Name(uint64(len(keys[i])), times)
 		switch {

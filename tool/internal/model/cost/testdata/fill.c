@@ -1,5 +1,5 @@
-/* fill: reads lines "SIZE COUNT", allocates them all in random order, touches every byte, and prints what
-   the heap grew by: requested, usable and resident bytes. */
+/* fill: reads lines "SIZE COUNT", allocates them all in random order, touches every byte, and
+   prints what the heap grew by: requested, usable and resident bytes. */
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static size_t sizes[1 << 12], counts[1 << 12];
 
 int main(void) {
   size_t kinds = 0, left = 0, requested = 0, usable = 0;
-  while (kinds < 1 << 12 && scanf("%zu %zu", &sizes[kinds], &counts[kinds]) == 2) left += counts[kinds++];
+  while (kinds < 1 << 12 && scanf("%zu %zu", &sizes[kinds], &counts[kinds]) == 2)
+    left += counts[kinds++];
   uint64_t state = 1;
   double before = Resident();
   before = Resident();
