@@ -69,7 +69,7 @@ type Outcome struct {
 
 // Row is the command `granary ctl`.
 var Row = cli.Command{
-	Name: "ctl", Usage: "PID " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names(),
+	Name: "ctl", Usage: "PID|NAME " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names(),
 	Summary: "steer a running process: give memory back, empty caches, change options",
 	About:   about(),
 	Examples: []cli.Example{
@@ -96,12 +96,12 @@ func about() string {
 
 func setup(fs *pflag.FlagSet) cli.Action {
 	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
-	timeout := fs.Duration("timeout", 5*time.Second, "wait so `long` for the answer")
+	timeout := fs.Duration("timeout", 5*time.Second, "wait this `duration` for the answer")
 	return func(ctx context.Context, env cli.Env, args []string) error {
 		if len(args) < 2 {
-			return cli.Usagef("say the PID of a process and one of %s", strings.Join(Names(), ", "))
+			return cli.Usagef("say the PID or the name of a process and one of %s", strings.Join(Names(), ", "))
 		}
-		pid, err := cli.PID(args[0])
+		pid, err := inspect.FindProcess(procfs.Live(), args[0])
 		if err != nil {
 			return err
 		}

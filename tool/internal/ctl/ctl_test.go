@@ -24,9 +24,9 @@ func call(args ...string) (string, string, int) {
 
 func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"":              "say the PID of a process and one of purge, flush, reset, set",
-		"1":             "say the PID of a process and one of purge, flush, reset, set",
-		"x purge":       `"x" is not a process id`,
+		"":              "say the PID or the name of a process and one of purge, flush, reset, set",
+		"1":             "say the PID or the name of a process and one of purge, flush, reset, set",
+		"x purge":       `there is no process called "x"`,
 		"1 clean":       `a process cannot be asked to "clean": choose from purge, flush, reset, set`,
 		"1 purge now":   `purge takes no further words, not "now"`,
 		"1 set":         "say what to set: NAME:VALUE",

@@ -20,7 +20,7 @@ import (
 
 // Row is the command `granary heap`.
 var Row = cli.Command{
-	Name: "heap", Usage: "PID|CORE [options]", Takes: cli.PIDs,
+	Name: "heap", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "draw the heap: how full each 2 MiB tracker and each slab is, and where it is damaged",
 	About: `Of a process that runs on, structures may change while they are read: what is damaged only once in
 three readings is not told.`,

@@ -11,7 +11,7 @@ import (
 )
 
 // SubjectUsage is what commands say when the argument is missing.
-const SubjectUsage = "the PID of a process, or the path of a core file"
+const SubjectUsage = "the PID or the name of a process, or the path of a core file"
 
 // A Subject is an opened process or core file.
 type Subject struct {
@@ -20,15 +20,15 @@ type Subject struct {
 	Title string
 }
 
-// OpenSubject opens what arg names: digits are a process. What cannot be read is explained in one sentence;
+// OpenSubject opens what arg names: a number or a name is a process. What cannot be read is explained in one sentence;
 // of a process that runs another allocator, the sentence names it.
 func OpenSubject(proc procfs.FS, arg string) (*Subject, error) {
 	if IsCore(arg) {
 		return openCore(arg)
 	}
-	pid, err := cli.PID(arg)
+	pid, err := ProcessOrCore(proc, arg)
 	if err != nil {
-		return nil, NoSubject(arg)
+		return nil, err
 	}
 	target, err := Open(pid)
 	if err != nil {
@@ -45,9 +45,12 @@ func OpenSubject(proc procfs.FS, arg string) (*Subject, error) {
 	return &Subject{Target: target, Title: title}, nil
 }
 
-// NoSubject explains an argument that is neither the number of a process nor a file.
-func NoSubject(arg string) error {
-	return cli.Usagef("there is no core file %s, and it is not a process id: give the path of a core file, or the number that `granary ps` shows", arg)
+// ProcessOrCore is FindProcess where a core file could have been named, too.
+func ProcessOrCore(proc procfs.FS, arg string) (int, error) {
+	if strings.Contains(arg, "/") || strings.HasPrefix(arg, "core.") {
+		return 0, cli.Usagef("there is no core file %s: give its path, or the PID or the name of a process", arg)
+	}
+	return FindProcess(proc, arg)
 }
 
 // IsCore is true for the path of a file.

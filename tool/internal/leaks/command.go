@@ -19,7 +19,7 @@ import (
 
 // Row is the command `granary leaks`.
 var Row = cli.Command{
-	Name: "leaks", Usage: "PID [options] | [options] -- CMD [ARG...]", Takes: cli.PIDs,
+	Name: "leaks", Usage: "PID|NAME [options] | [options] -- CMD [ARG...]", Takes: cli.PIDs,
 	Summary: "find what a running program allocates and never frees, or what a command leaves behind",
 	About: `A process is sampled and read again and again. Stacks that have more and more in use, and whose oldest
 allocations stay, are listed with the growth they show, the least that 99 % confidence leaves of it, and the
@@ -55,7 +55,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		case err != nil:
 			return err
 		case len(args) == 0:
-			return cli.Usagef("say the PID of a process, or -- and a command")
+			return cli.Usagef("say the PID or the name of a process, or -- and a command")
 		case fs.ArgsLenAtDash() == 0:
 			return o.command(ctx, env, rate, args)
 		case len(args) > 1:
@@ -63,7 +63,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		case o.length < 3*time.Second:
 			return cli.Usagef("--for must be 3s or more")
 		}
-		if _, err := cli.PID(args[0]); err != nil {
+		if _, err := inspect.FindProcess(procfs.Live(), args[0]); err != nil {
 			return err
 		}
 		return o.watch(ctx, env, rate, args[0])

@@ -19,7 +19,7 @@ import (
 
 // Row is the command `granary profile`.
 var Row = cli.Command{
-	Name: "profile", Usage: "PID|CORE [options]", Takes: cli.PIDs,
+	Name: "profile", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "show who holds, pins and allocates the memory of a running process",
 	About: `Sampling is switched on in the process, which runs on, and off again at the end; where it was on
 before, what it gathered is shown at once. Ctrl-C ends the wait and keeps what there is. What was allocated before is

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
@@ -17,7 +18,7 @@ import (
 
 // Row is the command `granary ps`.
 var Row = cli.Command{
-	Name: "ps", Usage: "[PID...] [options]", Takes: cli.PIDs,
+	Name: "ps", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "list processes with their allocator, heap and resident memory",
 	About: `The allocator is the one whose malloc the process calls: preloaded, linked, part of the
 program (static), or the C library's own (system). HEAP is the resident part of the heap; for other
@@ -51,11 +52,11 @@ func setup(fs *pflag.FlagSet) cli.Action {
 func (o options) run(ctx context.Context, env cli.Env, args []string) error {
 	var pids []int
 	for _, arg := range args {
-		pid, err := cli.PID(arg)
+		found, err := inspect.FindProcesses(procfs.Live(), arg)
 		if err != nil {
 			return err
 		}
-		pids = append(pids, pid)
+		pids = append(pids, found...)
 	}
 	list, err := Read(ctx, procfs.Live(), pids)
 	if err != nil {

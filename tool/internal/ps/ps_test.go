@@ -57,7 +57,7 @@ func call(args ...string) (string, string, int) {
 
 func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"12x":          `"12x" is not a process id`,
+		"12x":          `there is no process called "12x"`,
 		"--sort speed": `there is no order "speed": choose from allocator, command, heap, pid, pss, rss`,
 		"--jsn":        "unknown flag: --jsn",
 	} {

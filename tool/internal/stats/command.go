@@ -14,7 +14,7 @@ import (
 
 // Row is the command `granary stats`.
 var Row = cli.Command{
-	Name: "stats", Usage: "PID|CORE [options]", Takes: cli.PIDs,
+	Name: "stats", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "show every figure of a process that runs Granary",
 	About: `The figures are read from the process's memory; nothing runs in it, and a stopped process is read as
 well; so is a core file. docs/reference/counters.md explains each. The process must be yours, or you

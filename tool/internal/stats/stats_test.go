@@ -119,7 +119,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}{
 		{other, "process " + other + " does not run Granary but glibc", 1},
 		{"1073741824", "there is no process 1073741824", 1},
-		{"core.nosuch", "there is no core file core.nosuch, and it is not a process id", cli.CodeUsage},
+		{"core.nosuch", "there is no core file core.nosuch: give its path", cli.CodeUsage},
 		{file, "is not a core file of a 64-bit program", 1},
 	} {
 		_, errs, code := call(c.arg)
@@ -127,7 +127,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: code %d, said %q", c.arg, code, errs)
 		}
 	}
-	if _, errs, code := call(); code != cli.CodeUsage || errs != "granary: say the PID of a process, or the path of a core file\n" {
+	if _, errs, code := call(); code != cli.CodeUsage || errs != "granary: say the PID or the name of a process, or the path of a core file\n" {
 		t.Errorf("code %d, said %q", code, errs)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 	"github.com/granary-allocator/granary/tool/internal/term"
@@ -18,7 +19,7 @@ import (
 
 // Row is the command `granary top`.
 var Row = cli.Command{
-	Name: "top", Usage: "[PID...] [options]", Takes: cli.PIDs,
+	Name: "top", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "watch processes and their heaps live",
 	About: `The list shows every process with its allocator; enter looks into one: its heap and RSS over time,
 rates, what was given back, and the size classes that waste most, or, while it is sampled (p), the stacks that
@@ -38,11 +39,11 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	return func(ctx context.Context, env cli.Env, args []string) error {
 		var pids []int
 		for _, arg := range args {
-			pid, err := cli.PID(arg)
+			found, err := inspect.FindProcesses(procfs.Live(), arg)
 			if err != nil {
 				return err
 			}
-			pids = append(pids, pid)
+			pids = append(pids, found...)
 		}
 		if *interval < 10*time.Millisecond {
 			return cli.Usagef("--interval must be 10ms or more")

@@ -16,7 +16,7 @@ import (
 
 // Row is the command `granary why`.
 var Row = cli.Command{
-	Name: "why", Usage: "PID|CORE [options]", Takes: cli.PIDs,
+	Name: "why", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "explain the resident memory of a process: where it is, why, and what to do",
 	About: `A waterfall from the bytes the program holds to the RSS that the kernel reports, which adds up: every
 page in memory is counted once. Below it the three largest causes in words. Of a process under another
@@ -24,6 +24,7 @@ allocator it says what the kernel knows. Of a core file, which does not tell wha
 shows Granary's own account. The process must be yours, or you root; nothing runs in it.`,
 	Examples: []cli.Example{
 		{Line: "why 812", Does: "the waterfall and the causes"},
+		{Line: "why redis-server", Does: "of the only process of that name"},
 		{Line: "why core.812", Does: "what the heap of a process that has died held"},
 		{Line: "why 812 --json | jq .causes", Does: "for a script"},
 	},
@@ -49,9 +50,9 @@ func read(arg string) (Waterfall, error) {
 	if inspect.IsCore(arg) {
 		return explainCore(arg)
 	}
-	pid, err := cli.PID(arg)
+	pid, err := inspect.ProcessOrCore(procfs.Live(), arg)
 	if err != nil {
-		return Waterfall{}, inspect.NoSubject(arg)
+		return Waterfall{}, err
 	}
 	return Explain(procfs.Live(), pid)
 }

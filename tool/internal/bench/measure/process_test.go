@@ -215,3 +215,24 @@ func TestAProgramEndsWithWhoeverMeasuresIt(t *testing.T) {
 		t.Error("the program runs on")
 	}
 }
+
+func TestWhatIsReadOfALaunchedProgramIsItsOwn(t *testing.T) {
+	if err := Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		p, err := Launch(context.Background(), procfs.Live(), Spec{Path: "/bin/sleep", Args: []string{"60"}, Env: os.Environ(), Log: filepath.Join(t.TempDir(), "log")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		p.AwaitExec(context.Background(), procfs.Live())
+		words, err := procfs.Live().Cmdline(p.PID())
+		if err != nil || len(words) == 0 || words[0] != "/bin/sleep" {
+			t.Errorf("it is %q (%v)", words, err)
+		}
+		p.Stop(0)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ type held struct {
 	gate, lifeline *os.File
 	guard          int
 	before         procfs.Stat // of the shell that becomes the program
+	shell          []string    // its command line
 	begun          time.Time
 }
 
@@ -85,6 +87,7 @@ func Launch(ctx context.Context, proc procfs.FS, spec Spec, variables []string) 
 		p.Stop(0)
 		return nil, fmt.Errorf("launch %s: %w", spec.Path, err)
 	}
+	p.held.shell, _ = proc.Cmdline(p.pid) // it is asleep
 	return p, nil
 }
 
@@ -152,6 +155,18 @@ func (p *Process) Begin() error {
 		return fmt.Errorf("start the program: %w", err)
 	}
 	return nil
+}
+
+// AwaitExec returns once the shell has become the program, so that what is read of the process is the program's; or once
+// it has ended.
+func (p *Process) AwaitExec(ctx context.Context, proc procfs.FS) {
+	for !p.Ended() && ctx.Err() == nil {
+		words, err := proc.Cmdline(p.pid)
+		if err != nil || len(words) > 0 && !slices.Equal(words, p.held.shell) { // it has none in the middle of exec
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // wait takes the status of a launched program that has ended.

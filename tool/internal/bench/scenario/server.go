@@ -97,6 +97,7 @@ func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []stri
 	if err = s.process.Begin(); err != nil {
 		return err
 	}
+	s.process.AwaitExec(ctx, s.proc)
 	err = s.ready(ctx, c)
 	if err == nil || ctx.Err() != nil || !s.process.Ended() {
 		return err

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
-	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
@@ -37,34 +36,7 @@ var mariadb = scenario.Scenario{
 		scenario.SettleParam(),
 	},
 	Prepare: prepareMariadb,
-	Phases:  mariadbPhases,
-}
-
-const (
-	transactions = "transactions"
-	cpuPerTrans  = "server CPU a transaction"
-)
-
-func mariadbPhases(values scenario.Values) []scenario.Phase {
-	list := []scenario.Phase{
-		scenario.StartPhase(mariadbServer.start),
-		scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
-			_, err := sysbench(ctx, v, values.Words("workloads")[0], 16, int(max(1, values.Duration("warmup").Seconds())), nil)
-			return err
-		}),
-	}
-	for _, workload := range values.Words("workloads") {
-		for _, threads := range values.Numbers("threads") {
-			list = append(list, scenario.Phase{
-				Name: fmt.Sprintf("%s, %d threads", workload, threads),
-				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"),
-					scenario.ShareRow()},
-					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
-				Do: func(ctx context.Context, v *scenario.Visit) error { return mariadbStep(ctx, v, workload, threads) },
-			})
-		}
-	}
-	return append(list, scenario.IdlePhase(), scenario.WholePhase())
+	Phases:  func(values scenario.Values) []scenario.Phase { return mariadbServer.phases(values) },
 }
 
 // mariadbUser is whom the server runs as: it refuses root.
@@ -101,6 +73,11 @@ var mariadbServer = database{
 			return err
 		}
 		_, err := shared.Tool(ctx, shared.Paths["sysbench"], append(sysbenchArgs(shared, shared.Dir), "oltp_read_only", "prepare")...)
+		return err
+	},
+	connections: "threads", load: mariadbLoad,
+	warmUp: func(ctx context.Context, v *scenario.Visit) error {
+		_, err := sysbench(ctx, v, v.Values.Words("workloads")[0], 16, int(max(1, v.Values.Duration("warmup").Seconds())), nil)
 		return err
 	},
 }
@@ -162,29 +139,13 @@ func sysbench(ctx context.Context, v *scenario.Visit, workload string, threads, 
 	return report.String(), err
 }
 
-func mariadbStep(ctx context.Context, v *scenario.Visit, workload string, threads int) error {
-	var report string
-	seen, err := v.WatchShare(ctx, func(ctx context.Context, load *scenario.Load) (err error) {
-		report, err = sysbench(ctx, v, workload, threads, int(max(1, v.Values.Duration("time").Seconds())), load)
-		return err
-	})
+func mariadbLoad(ctx context.Context, v *scenario.Visit, workload string, threads int, load *scenario.Load) (transactionReport, error) {
+	text, err := sysbench(ctx, v, workload, threads, stepSeconds(v), load)
 	if err != nil {
-		return err
+		return transactionReport{}, err
 	}
-	r, err := parseSysbench(report)
-	if err != nil {
-		return err
-	}
-	v.Set(transactions, r.perSecond)
-	v.Set(cpuPerTrans, seen.CPUSeconds/r.transactions*1e3)
-	v.Set(scenario.MetricRSS, seen.PeakRSS)
-	for _, q := range []struct {
-		metric string
-		share  float64
-	}{{scenario.MetricP50, 0.5}, {scenario.MetricP99, 0.99}, {scenario.MetricP999, 0.999}} {
-		v.Set(q.metric, r.latency.quantile(q.share))
-	}
-	return nil
+	r, err := parseSysbench(text)
+	return transactionReport{r.transactions, r.perSecond, r.latency.quantile}, err
 }
 
 // sysbenchReport is what a run of sysbench says; latencies in milliseconds.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
-	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
@@ -35,30 +34,11 @@ var postgres = scenario.Scenario{
 		scenario.SettleParam(),
 	},
 	Prepare: postgresServer.prepare,
-	Phases:  postgresPhases,
+	Phases:  func(values scenario.Values) []scenario.Phase { return postgresServer.phases(values) },
 }
 
 // postgresUser is whom the server runs as: it refuses root.
 const postgresUser = "postgres"
-
-func postgresPhases(values scenario.Values) []scenario.Phase {
-	list := []scenario.Phase{scenario.StartPhase(postgresServer.start), scenario.WarmUp(func(ctx context.Context, v *scenario.Visit) error {
-		_, err := v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-S", "-c", "4", "-T", "1", "postgres")
-		return err
-	})}
-	for _, workload := range values.Words("workloads") {
-		for _, clients := range values.Numbers("clients") {
-			list = append(list, scenario.Phase{
-				Name: fmt.Sprintf("%s, %d clients", workload, clients),
-				Rows: append([]result.Row{scenario.HigherRow(transactions, "1/s"), scenario.LowerRow(cpuPerTrans, "ms"), scenario.LowerRow(scenario.MetricRSS, "bytes"),
-					scenario.ShareRow()},
-					scenario.LatencyRows(scenario.MetricP50, scenario.MetricP99, scenario.MetricP999)...),
-				Do: func(ctx context.Context, v *scenario.Visit) error { return postgresStep(ctx, v, workload, clients) },
-			})
-		}
-	}
-	return append(list, scenario.IdlePhase(), scenario.WholeTreePhase())
-}
 
 func postgresArgs(dir, data string) []string {
 	return []string{"-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "max_connections=600", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=128MB"}
@@ -75,6 +55,11 @@ var postgresServer = database{
 		_, err := shared.Tool(ctx, shared.Paths["pgbench"], "-h", shared.Dir, "-U", "granary", "-i", "-q", "-s", shared.Values["scale"], "postgres")
 		return err
 	},
+	connections: "clients", load: postgresLoad,
+	warmUp: func(ctx context.Context, v *scenario.Visit) error {
+		_, err := v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-S", "-c", "4", "-T", "1", "postgres")
+		return err
+	},
 }
 
 func postgresReady(ctx context.Context, shared *scenario.Shared, dir string) error {
@@ -82,33 +67,22 @@ func postgresReady(ctx context.Context, shared *scenario.Shared, dir string) err
 	return err
 }
 
-func postgresStep(ctx context.Context, v *scenario.Visit, workload string, clients int) error {
+func postgresLoad(ctx context.Context, v *scenario.Visit, workload string, clients int, load *scenario.Load) (transactionReport, error) {
+	var r transactionReport
 	logs := filepath.Join(v.Dir, "pgbench")
-	var report string
-	seen, err := v.WatchShare(ctx, func(ctx context.Context, _ *scenario.Load) (err error) {
-		report, err = v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-M", "prepared", "-b", workload,
-			"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(int(max(1, v.Values.Duration("time").Seconds()))),
-			"--random-seed", strconv.Itoa(v.Round+1), "-l", "--log-prefix", logs, "postgres")
-		return err
-	})
+	text, err := v.Tool(ctx, v.Paths["pgbench"], "-h", v.Dir, "-U", "granary", "-n", "-M", "prepared", "-b", workload,
+		"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(stepSeconds(v)),
+		"--random-seed", strconv.Itoa(v.Round+1), "-l", "--log-prefix", logs, "postgres")
+	load.End()
 	if err != nil {
-		return err
+		return r, err
 	}
-	done, perSecond, err := parsePgbench(report)
-	if err != nil {
-		return err
+	if r.done, r.perSecond, err = parsePgbench(text); err != nil {
+		return r, err
 	}
 	latencies, err := pgbenchLatencies(logs)
-	if err != nil {
-		return err
-	}
-	v.Set(transactions, perSecond)
-	v.Set(cpuPerTrans, seen.CPUSeconds/done*1e3)
-	v.Set(scenario.MetricRSS, seen.PeakRSS)
-	v.Set(scenario.MetricP50, estimate.Quantile(latencies, 0.5))
-	v.Set(scenario.MetricP99, estimate.Quantile(latencies, 0.99))
-	v.Set(scenario.MetricP999, estimate.Quantile(latencies, 0.999))
-	return nil
+	r.quantile = func(share float64) float64 { return estimate.Quantile(latencies, share) }
+	return r, err
 }
 
 var (
