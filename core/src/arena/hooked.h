@@ -15,12 +15,18 @@ struct Hooked {
   static constexpr size_t kFirstChunk = kTrackerBytes;  // the least that a hook is asked for
 
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
+  // Hooks give memory that can be used at once.
+  static void* Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
+    return Map(bytes, alignment, hint);
+  }
+  static bool Commit(void*, size_t) noexcept { return true; }
+  static void Decommit(void*, size_t) noexcept {}
   static void Unmap(void* p, size_t bytes) noexcept;
   static bool Release(void* p, size_t bytes) noexcept;
   static bool Populate(void*, size_t) noexcept { return false; }
   static void AllowHuge(void*, size_t, bool) noexcept {}
   static void SplitHuge(void*) noexcept {}
-  static size_t MovePages(void*, size_t, void*) noexcept { return 0; }
+  static MoveResult MovePages(void*, size_t, void*) noexcept { return {}; }
   static size_t PageSize() noexcept { return Linux::PageSize(); }
   static uint64_t NowMillis() noexcept { return Linux::NowMillis(); }
   static uint64_t ThreadNanos() noexcept { return Linux::ThreadNanos(); }

@@ -31,6 +31,14 @@ void* MoveToNew(void* p, size_t old_size, size_t size) {
   return q;
 }
 
+// The first `moved` bytes of the block p are in q, and the region of q behind them is lost: p gets
+// them back, and is then copied to a third block.
+GRANARY_COLD void* LeaveLost(void* p, void* q, size_t moved, size_t size) {
+  __builtin_memcpy(p, q, moved);
+  if (layers.pages().CutLarge(q, moved)) Free(q);
+  return MoveToNew(p, layers.pages().LargeSize(p), size);
+}
+
 void* ReallocateLarge(void* p, size_t old_size, size_t size) {
   if (size < kGrowsInPlaceFrom) return MoveToNew(p, old_size, size);
   const size_t good = GoodSizeOrMost(size);
@@ -42,10 +50,13 @@ void* ReallocateLarge(void* p, size_t old_size, size_t size) {
   }
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);
   if (q == nullptr) return nullptr;
-  const size_t moved = layers.pages().MoveLarge(p, q);
+  const MoveResult move = layers.pages().MoveLarge(p, q);
+  if (move.lost) [[unlikely]]
+    return LeaveLost(p, q, move.bytes, good);
   const size_t common = good < old_size ? good : old_size;
-  if (moved < common) {
-    __builtin_memcpy(static_cast<char*>(q) + moved, static_cast<char*>(p) + moved, common - moved);
+  if (move.bytes < common) {
+    __builtin_memcpy(static_cast<char*>(q) + move.bytes, static_cast<char*>(p) + move.bytes,
+                     common - move.bytes);
   }
   if (layers.profile().Collects() && !profiler::Unsample(p)) [[unlikely]]
     return q;

@@ -23,7 +23,8 @@ inline constexpr size_t kNever = ~size_t{0};
 
 struct FakeOsCounts {
   size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0, split = 0;
-  size_t released_bytes = 0, most_released = 0;  // sums over all calls, and the largest single call
+  size_t committed_bytes = 0;
+  size_t released_bytes = 0, most_released = 0;  // by all calls, and by one
 };
 
 struct FakeOsState {
@@ -37,7 +38,8 @@ struct FakeOsState {
   unsigned cpus = 2;
   bool can_abort = true;
   bool can_move = true;
-  std::function<void()> during_release;
+  size_t most_committed = kNever, moves_until_loss = kNever;
+  std::function<void()> during_release, during_commit;
 };
 
 struct FakeOs {
@@ -52,6 +54,34 @@ struct FakeOs {
     state.ranges[AddressOf(p)] = bytes;
     ForgetAdvice(p, bytes);
     return p;
+  }
+
+  static void* Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
+    std::lock_guard hold(state.mutex);
+    if (Refused(state.counts.map++, state.refuse_map_from, state.refuse_map_to)) return nullptr;
+    if (bytes > kMostMapped) return nullptr;
+    void* const p = Linux::Reserve(bytes, alignment, hint);
+    if (p == nullptr) return nullptr;
+    Linux::AllowHuge(p, bytes, false);
+    state.ranges[AddressOf(p)] = bytes;
+    ForgetAdvice(p, bytes);
+    return p;
+  }
+
+  static bool Commit(void* p, size_t bytes) noexcept {
+    if (state.during_commit) std::exchange(state.during_commit, nullptr)();
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(Holds(p, bytes));
+    if (bytes > state.most_committed - state.counts.committed_bytes) return false;
+    state.counts.committed_bytes += bytes;
+    return Linux::Commit(p, bytes);
+  }
+
+  static void Decommit(void* p, size_t bytes) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(Holds(p, bytes));
+    state.counts.committed_bytes -= bytes;
+    Linux::Decommit(p, bytes);
   }
 
   static void Unmap(void* p, size_t bytes) noexcept {
@@ -96,11 +126,14 @@ struct FakeOs {
     ++state.counts.split;
   }
 
-  static size_t MovePages(void* from, size_t bytes, void* to) noexcept {
+  static MoveResult MovePages(void* from, size_t bytes, void* to) noexcept {
     std::lock_guard hold(state.mutex);
     ++state.counts.move;
     GRANARY_CHECK(Holds(from, bytes) && Holds(to, bytes));
-    return state.can_move ? Linux::MovePages(from, bytes, to) : 0;
+    if (!state.can_move) return {};
+    if (state.moves_until_loss-- > 0) return Linux::MovePages(from, bytes, to);
+    Lose(to);
+    return {0, true};
   }
 
   static size_t PageSize() noexcept { return Linux::PageSize(); }
@@ -130,7 +163,8 @@ struct FakeOs {
     state.populate_nanos = 0;
     state.cpus = 2;
     state.can_abort = state.can_move = true;
-    state.during_release = nullptr;
+    state.most_committed = state.moves_until_loss = kNever;
+    state.during_release = state.during_commit = nullptr;
   }
 
   // Refuses `count` calls of Map, beginning with the call that has index `first` (from 0) from now
@@ -146,6 +180,12 @@ struct FakeOs {
   }
   // Runs `act` in the middle of the next release, in place of another thread.
   static void DuringRelease(std::function<void()> act) { state.during_release = std::move(act); }
+  static void DuringCommit(std::function<void()> act) { state.during_commit = std::move(act); }
+  // No more than so many bytes can be committed, all together.
+  static void SetMostCommitted(size_t bytes) { state.most_committed = bytes; }
+  // The move after the next `moves` fails, and another thread's mapping takes the target: whoever
+  // touches it afterwards dies.
+  static void LoseTargetAfter(size_t moves) { state.moves_until_loss = moves; }
   static void AllowAll() {
     std::lock_guard hold(state.mutex);
     state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
@@ -187,7 +227,19 @@ struct FakeOs {
                            state.small_only.lower_bound(AddressOf(p) + bytes));
   }
 
-  // Neighbouring ranges form one range.
+  static void Lose(void* tracker) {
+    Linux::Unmap(tracker, kTrackerBytes);
+    void* const other = Linux::Reserve(kTrackerBytes, kTrackerBytes, tracker);
+    GRANARY_CHECK(other == tracker);
+    const uintptr_t at = AddressOf(tracker);
+    const auto range = std::prev(state.ranges.upper_bound(at));
+    const uintptr_t end = range->first + range->second;
+    range->second = at - range->first;
+    if (range->second == 0) state.ranges.erase(range);
+    if (at + kTrackerBytes < end) state.ranges[at + kTrackerBytes] = end - at - kTrackerBytes;
+  }
+
+  // Neighbouring ranges count as one.
   static bool Holds(const void* p, size_t bytes) {
     uintptr_t at = AddressOf(p);
     const uintptr_t end = at + bytes;

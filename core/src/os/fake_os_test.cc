@@ -47,7 +47,7 @@ TYPED_TEST(Systems, MovedPagesAreAtTheirNewAddressAndZeroAtTheOld) {
   auto* const p = static_cast<char*>(TypeParam::Map(2 * kTrackerBytes, kTrackerBytes, nullptr));
   const size_t page = TypeParam::PageSize();
   p[0] = 7;
-  EXPECT_EQ(TypeParam::MovePages(p, page, p + kTrackerBytes), page);
+  EXPECT_EQ(TypeParam::MovePages(p, page, p + kTrackerBytes).bytes, page);
   EXPECT_EQ(p[kTrackerBytes], 7);
   EXPECT_EQ(p[0], 0);
   TypeParam::Unmap(p, 2 * kTrackerBytes);

@@ -76,10 +76,22 @@ long Advise(void* p, size_t bytes, int advice) {
 
 constexpr int kMapFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-void* MapAt(size_t bytes, void* hint) {
-  const long p = Call(SYS_mmap, Bits(hint), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
-                      kMapFlags, -1, 0);
+void* MapAt(size_t bytes, void* hint, int access) {
+  const long p = Call(SYS_mmap, Bits(hint), static_cast<long>(bytes), access, kMapFlags, -1, 0);
   return Failed(p) ? nullptr : reinterpret_cast<void*>(p);
+}
+
+void* MapAligned(size_t bytes, size_t alignment, void* hint, int access) {
+  void* p = MapAt(bytes, hint, access);
+  if (p == nullptr || IsAligned(AddressOf(p), alignment)) return p;
+  Linux::Unmap(p, bytes);
+  p = MapAt(bytes + alignment, nullptr, access);
+  if (p == nullptr) return nullptr;
+  char* const whole = static_cast<char*>(p);
+  char* const first = reinterpret_cast<char*>(RoundUp(AddressOf(p), alignment));
+  if (first != whole) Linux::Unmap(whole, static_cast<size_t>(first - whole));
+  Linux::Unmap(first + bytes, static_cast<size_t>(whole + alignment - first));
+  return first;
 }
 
 // Milliseconds between two checks, where the kernel cannot wait for all words.
@@ -95,16 +107,19 @@ constexpr uint32_t kRestartSignature =
 }  // namespace
 
 void* Linux::Map(size_t bytes, size_t alignment, void* hint) noexcept {
-  void* p = MapAt(bytes, hint);
-  if (p == nullptr || IsAligned(AddressOf(p), alignment)) return p;
-  Unmap(p, bytes);
-  p = MapAt(bytes + alignment, nullptr);
-  if (p == nullptr) return nullptr;
-  char* const whole = static_cast<char*>(p);
-  char* const first = reinterpret_cast<char*>(RoundUp(AddressOf(p), alignment));
-  if (first != whole) Unmap(whole, static_cast<size_t>(first - whole));
-  Unmap(first + bytes, static_cast<size_t>(whole + alignment - first));
-  return first;
+  return MapAligned(bytes, alignment, hint, PROT_READ | PROT_WRITE);
+}
+
+void* Linux::Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
+  return MapAligned(bytes, alignment, hint, PROT_NONE);
+}
+
+bool Linux::Commit(void* p, size_t bytes) noexcept {
+  return !Failed(Call(SYS_mprotect, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE));
+}
+
+void Linux::Decommit(void* p, size_t bytes) noexcept {
+  Call(SYS_mprotect, Bits(p), static_cast<long>(bytes), PROT_NONE);
 }
 
 void Linux::Unmap(void* p, size_t bytes) noexcept {
@@ -168,33 +183,56 @@ bool Remap(void* from, size_t bytes, void* to, int flags) {
                       MREMAP_MAYMOVE | MREMAP_FIXED | flags, Bits(to)));
 }
 
-// Maps the hole that a refused move may have left. Does nothing if there is no hole.
-void CloseHole(void* p, size_t bytes) {
+// Whether the kernel moves pages in this way at all, tried where nothing can be lost.
+bool MovesPages() {
+  enum : uint8_t { kUnknown, kYes, kNo };
+  static std::atomic<uint8_t> known{kUnknown};
+  uint8_t moves = known.load(std::memory_order_relaxed);
+  if (moves == kUnknown) {
+    const size_t page = Linux::PageSize();
+    char* const p = static_cast<char*>(MapAt(2 * page, nullptr, PROT_READ | PROT_WRITE));
+    if (p == nullptr) return false;
+    moves = Remap(p, page, p + page, MREMAP_DONTUNMAP) ? kYes : kNo;
+    known.store(moves, std::memory_order_relaxed);
+    Linux::Unmap(p, 2 * page);
+  }
+  return moves == kYes;
+}
+
+// After a refused move: maps the hole that it left at p, if it left one. False if p is mapped: then
+// the refusal came before the kernel unmapped it, or another thread's mmap was given the hole, and
+// nobody can tell which.
+bool CloseHole(void* p, size_t bytes) {
   const long at = Call(SYS_mmap, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                        kMapFlags | MAP_FIXED_NOREPLACE, -1, 0);
-  // Kernels before 4.17 treat the address as a hint.
-  if (!Failed(at) && at != Bits(p)) Call(SYS_munmap, at, static_cast<long>(bytes));
+  if (Failed(at)) return false;
+  if (at == Bits(p)) return true;
+  // Kernels before 4.17 take the address for a wish.
+  Call(SYS_munmap, at, static_cast<long>(bytes));
+  return false;
 }
 
 }  // namespace
 
-// The kernel unmaps the target before it checks whether limits on address space allow the move, so
-// a refusal would leave a hole in the heap. Where such limits exist, this function does not call
-// the kernel. Kernels before 6.17 also unmap first when the source is more than one mapping. A
-// region is one mapping, unless the program gave advice about a part of it.
-size_t Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
-  if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return 0;
-  size_t done = 0;
-  while (done < bytes) {
-    const size_t step = bytes - done < kTrackerBytes ? bytes - done : kTrackerBytes;
-    char* const target = static_cast<char*>(to) + done;
-    if (!Remap(static_cast<char*>(from) + done, step, target, MREMAP_DONTUNMAP)) {
-      CloseHole(target, step);
+// The kernel unmaps the target before it checks limits on address space, so that a refusal leaves a
+// hole in the heap: where there are such limits, it is not asked. Before 6.17 it does so as well
+// when the source is more than one mapping. A region is one, unless the program gave advice about a
+// part of it.
+MoveResult Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
+  MoveResult result;
+  if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return result;
+  if (!MovesPages()) return result;
+  while (result.bytes < bytes) {
+    const size_t left = bytes - result.bytes;
+    const size_t step = left < kTrackerBytes ? left : kTrackerBytes;
+    char* const target = static_cast<char*>(to) + result.bytes;
+    if (!Remap(static_cast<char*>(from) + result.bytes, step, target, MREMAP_DONTUNMAP)) {
+      result.lost = !CloseHole(target, step);
       break;
     }
-    done += step;
+    result.bytes += step;
   }
-  return done;
+  return result;
 }
 
 size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }

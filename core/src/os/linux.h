@@ -17,12 +17,15 @@ struct FilePiece {
 
 struct Linux {
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
+  static void* Reserve(size_t bytes, size_t alignment, void* hint) noexcept;
+  static bool Commit(void* p, size_t bytes) noexcept;
+  static void Decommit(void* p, size_t bytes) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;
   static bool Release(void* p, size_t bytes) noexcept;
   static bool Populate(void* p, size_t bytes) noexcept;
   static void AllowHuge(void* p, size_t bytes, bool allow) noexcept;
   static void SplitHuge(void* p) noexcept;
-  static size_t MovePages(void* from, size_t bytes, void* to) noexcept;
+  static MoveResult MovePages(void* from, size_t bytes, void* to) noexcept;
   static size_t PageSize() noexcept;
   static uint64_t NowMillis() noexcept;
   static uint64_t ThreadNanos() noexcept;

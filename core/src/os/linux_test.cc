@@ -130,7 +130,7 @@ TEST(LinuxMemory, ARefusedMoveLeavesNoHole) {
   from[0] = 1;
   to[kTrackerBytes] = 2;
   Linux::Unmap(from + kTrackerBytes, kTrackerBytes);
-  EXPECT_EQ(Linux::MovePages(from, 2 * kTrackerBytes, to), kTrackerBytes);
+  EXPECT_EQ(Linux::MovePages(from, 2 * kTrackerBytes, to).bytes, kTrackerBytes);
   EXPECT_EQ(to[0], 1);
   EXPECT_EQ(from[0], 0);
   to[2 * kTrackerBytes - 1] = 3;

@@ -9,12 +9,28 @@
 
 namespace granary {
 
+// What came of moving pages. Where `lost` is set, the memory behind the moved bytes, up to the next
+// 2 MiB, is no longer ours: another thread of the program may have a mapping there by now.
+struct MoveResult {
+  size_t bytes = 0;
+  bool lost = false;
+};
+
 template <class T>
 concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t value) {
   // Maps address space, zeroed on first touch, aligned to `alignment` (a power of two >= an OS
   // page), at or after `hint` if that is free. nullptr when the kernel refuses.
   { T::Map(n, n, p) }
   noexcept->std::same_as<void*>;
+  // The same, but without access and without a charge until parts of it are committed; then they
+  // read as zero. Commit returns false when the system refuses.
+  { T::Reserve(n, n, p) }
+  noexcept->std::same_as<void*>;
+  { T::Commit(p, n) }
+  noexcept->std::same_as<bool>;
+  // For what was committed and never touched.
+  { T::Decommit(p, n) }
+  noexcept;
   { T::Unmap(p, n) }
   noexcept;
   // Purges the pages: they read as zero again, and the address space stays mapped. False if
@@ -31,11 +47,10 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   // purging a part of it lowers the RSS of the process but frees no physical memory.
   { T::SplitHuge(p) }
   noexcept;
-  // Moves the pages of [p, p+n) to another mapped address. The content of the target is lost, and p
-  // reads as zero. Returns how many bytes from the start were moved. The other bytes keep their
-  // place, and read as zero at the target.
+  // Moves the pages of [p, p+n) to an address of ours; what was there is lost, p reads as zero.
+  // What was not moved is as before.
   { T::MovePages(p, n, p) }
-  noexcept->std::same_as<size_t>;
+  noexcept->std::same_as<MoveResult>;
   { T::PageSize() }
   noexcept->std::same_as<size_t>;
   { T::NowMillis() }

@@ -61,6 +61,14 @@ class FreeRuns {
     return true;
   }
 
+  // How many free trackers in a row end at `end`, alike in whether they may be huge.
+  size_t CountBefore(const char* end) const {
+    const Tracker* const run = RunAt(end - kTrackerBytes);
+    return run != nullptr && EndOf(run) >= end
+               ? static_cast<size_t>(end - run->base) / kTrackerBytes
+               : 0;
+  }
+
   // Up to `most` dirty trackers in a row; their state is left for the caller to set. nullptr if
   // there are none.
   Tracker* TakeDirty(size_t most, size_t* count) {

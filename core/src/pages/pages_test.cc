@@ -337,7 +337,7 @@ TEST(PageHeap, MovesPagesBetweenBlocks) {
   auto* const to = static_cast<char*>(pages.heap.AllocateLarge(5 * kMiB, kMiB, 5 * kMiB).p);
   from[0] = 1;
   from[3 * kMiB - 1] = 2;
-  ASSERT_EQ(pages.heap.MoveLarge(from, to), 3 * kMiB);
+  ASSERT_EQ(pages.heap.MoveLarge(from, to).bytes, 3 * kMiB);
   EXPECT_EQ(to[0], 1);
   EXPECT_EQ(to[3 * kMiB - 1], 2);
   EXPECT_EQ(from[0], 0);
@@ -385,6 +385,63 @@ TEST(PageHeap, PagesThatTheSystemWillNotMoveStay) {
   EXPECT_EQ(pages.heap.dirty_bytes(), 2 * kTrackerBytes);
   EXPECT_EQ(*holes.blocks[0], 7);
   pages.heap.Verify();
+}
+
+// A move that the kernel refuses after it has unmapped the target, and another thread's mmap that
+// is given the hole: nobody touches it, and the block is made elsewhere.
+TEST(PageHeap, ARegionThatAMoveLostIsNeverTouchedAgain) {
+  for (const size_t moves : {0, 1}) {
+    FakePages pages;
+    const Holes holes(pages.heap);
+    FakeOs::LoseTargetAfter(moves);
+    const Memory memory = pages.heap.AllocateLarge(3 * kTrackerBytes, 1, 1);
+    ASSERT_NE(memory.p, nullptr);
+    EXPECT_EQ(FakeOs::counts().move, moves + 1) << "the system is not asked again";
+    std::memset(memory.p, 1, 3 * kTrackerBytes);
+    for (const size_t kept : {1, 3}) EXPECT_EQ(*holes.blocks[kept], 7);
+    pages.heap.Verify();
+    pages.heap.FreeLarge(memory.p);
+    for (const size_t kept : {1, 3}) pages.heap.FreeLarge(holes.blocks[kept]);
+    pages.heap.ReleaseAll();
+    pages.heap.ReleaseMap();
+    pages.heap.UnmapFree();
+    for (Memory m; (m = pages.heap.AllocateLarge(kTrackerBytes, 1, 1)).p != nullptr;) {
+      std::memset(m.p, 1, kGranule);
+      if (pages.heap.used_bytes() > 100 * kMiB) break;
+    }
+    pages.heap.Verify();
+  }
+}
+
+TEST(PageHeap, ABlockThatLostARegionEndsBeforeIt) {
+  for (const size_t moves : {0, 2}) {
+    FakePages pages;
+    constexpr size_t kBytes = 5 * kTrackerBytes;
+    auto* const from = static_cast<char*>(pages.heap.AllocateLarge(kBytes, 1, kBytes).p);
+    auto* const to = static_cast<char*>(pages.heap.AllocateLarge(2 * kBytes, 1, 3 * kBytes).p);
+    for (size_t i = 0; i < 5; ++i) from[i * kTrackerBytes] = static_cast<char>(1 + i);
+    FakeOs::LoseTargetAfter(moves);
+    MoveResult result;
+    for (size_t i = 0; i < 5 && !result.lost; ++i) {  // in steps, as the system does
+      const size_t done = result.bytes;
+      result = FakeOs::MovePages(from + done, kTrackerBytes, to + done);
+      result.bytes += done;
+    }
+    ASSERT_TRUE(result.lost);
+    ASSERT_EQ(result.bytes, moves * kTrackerBytes);
+    const bool remains = pages.heap.CutLarge(to, result.bytes);
+    EXPECT_EQ(remains, moves > 0);
+    pages.heap.Verify();
+    if (remains) {
+      EXPECT_EQ(pages.heap.LargeSize(to), moves * kTrackerBytes);
+      EXPECT_EQ(to[kTrackerBytes], 2);
+      pages.heap.FreeLarge(to);
+    }
+    pages.heap.FreeLarge(from);
+    pages.heap.ReleaseAll();
+    pages.heap.UnmapFree();
+    pages.heap.Verify();
+  }
 }
 
 // The only free memory is on its way through a release when another thread asks for it.

@@ -1,5 +1,5 @@
-// One 2 MiB stretch of address space: which granules are in use, which free ones still hold pages
-// ("dirty"), and the length of its longest free run.
+// The descriptor of a region, 2 MiB of address space: which granules are in use, which free ones
+// are dirty, and the length of its longest free run.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,10 @@ struct Tracker {
   enum class State : uint8_t {
     kFree,       // no granule in use; part of a run of free trackers
     kSpans,      // cut into spans of granules
-    kLargeHead,  // begins a block of whole trackers
+    kLargeHead,  // begins a block
     kLargeBody,  // continues one
+    kTransit,    // out of the free runs while the system works on its pages (transit.h)
+    kAbandoned,  // its addresses may be another's mapping: never to be touched (page_moves.h)
   };
   static constexpr size_t kGranules = kGranulesPerTracker;
   static constexpr size_t kWords = DivideUp(kGranules, 64);
@@ -36,12 +38,17 @@ struct Tracker {
   bool prepared = false;      // faulted in ahead of need, and not used yet
   bool moved_in = false;      // its pages came from elsewhere once
   bool huge_allowed = false;  // the kernel may back it with one page on touch
-  bool filled = false;        // and may have done so, for what is in use of it (filled_impl.h)
-  bool split = false;         // but shall not any more, as parts of it went back (split_impl.h)
-  uint8_t leaving = 0;    // runs behind the end of its block that are on their way to the system
-  uint32_t trackers = 0;  // of the run (kFree, its first) or block (kLargeHead)
-  size_t bytes = 0;       // requested by the block, rounded to OS pages (kLargeHead)
-  size_t requested = 0;   // likewise, not rounded where that is known
+  bool filled = false;        // and may have done so, for what is in use of it (filled_regions.h)
+  bool split = false;         // but not any more, as parts of it were purged (huge_pages.h)
+  uint8_t leaving = 0;        // runs behind the end of its block that are being purged
+  uint32_t trackers = 0;      // of the run (kFree, its first) or block (kLargeHead)
+  size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
+  size_t requested = 0;       // likewise, not rounded where that is known
+
+  void BeginUse(State as) {
+    state = as;
+    prepared = filled = false;
+  }
 
   bool MayBeHuge() const { return huge_allowed && !split; }
 
@@ -62,6 +69,14 @@ struct Tracker {
   void Unuse(size_t first, size_t count) {
     ClearBits(used, first, count);
     used_count = static_cast<uint16_t>(used_count - count);
+  }
+
+  // Returns how many granules were dirty.
+  size_t ClearDirty() {
+    const size_t before = dirty_count;
+    ClearBits(dirty, 0, kGranules);
+    dirty_count = 0;
+    return before;
   }
 
   void MarkDirty(size_t first, size_t count) {

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <new>
+#include <utility>
 
 #include "check.h"
 #include "child.h"
@@ -89,11 +90,15 @@ void CheckOversize(bool at_once) {
   free(again);
 }
 
+// Slabs of 16 bytes need the most bits: so many that all of them exceed a huge page.
 void CheckMetadata(bool huge) {
-  static void* blocks[2000000];  // slabs of 16 bytes need the most bits
-  for (void*& p : blocks) p = Hide(malloc(16));
+  struct Node {
+    Node* next;
+  };
+  Node* last = nullptr;
+  for (int i = 0; i < 16000000; ++i) last = new (Hide(malloc(16))) Node{last};
   CHECK((Get<size_t>("stats.metadata_thp") > 0) == huge);
-  for (void* p : blocks) free(p);
+  while (last != nullptr) free(std::exchange(last, last->next));
 }
 
 // With the budget of one cache for all CPUs, each holds its part of it.

@@ -31,10 +31,12 @@ type TrackerState string
 
 // The states of a tracker.
 const (
-	TrackerFree      TrackerState = "free"  // no granule in use
-	TrackerSpans     TrackerState = "spans" // cut into slabs and medium objects
-	TrackerLargeHead TrackerState = "large" // begins a large block
-	TrackerLargeBody TrackerState = "body"  // continues one
+	TrackerFree      TrackerState = "free"      // no granule in use
+	TrackerSpans     TrackerState = "spans"     // cut into slabs and medium objects
+	TrackerLargeHead TrackerState = "large"     // begins a large block
+	TrackerLargeBody TrackerState = "body"      // continues one
+	TrackerTransit   TrackerState = "transit"   // the system works on its pages
+	TrackerAbandoned TrackerState = "abandoned" // its addresses may be another mapping's
 	TrackerDamaged   TrackerState = "damaged"
 )
 

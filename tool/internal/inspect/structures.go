@@ -52,6 +52,10 @@ func (w *walker) tracker(address uint64, s wanted) Tracker {
 		t.State = TrackerSpans
 	case w.l.constant("tracker.large_body"):
 		t.State = TrackerLargeBody
+	case w.l.constant("tracker.transit"):
+		t.State = TrackerTransit
+	case w.l.constant("tracker.abandoned"):
+		t.State = TrackerAbandoned
 	case w.l.constant("tracker.large_head"):
 		t.State = TrackerLargeHead
 		size := n("tracker.size", 8)

@@ -64,7 +64,7 @@ var walkConstants = []string{
 	"metadata_chunk.bytes", "metadata_chunk.next", "metadata_chunk.size",
 	"tracker.bytes", "tracker.base", "tracker.used", "tracker.dirty", "tracker.used_count", "tracker.dirty_count",
 	"tracker.state", "tracker.huge_allowed", "tracker.size", "tracker.requested", "tracker.trackers",
-	"tracker.free", "tracker.spans", "tracker.large_head", "tracker.large_body",
+	"tracker.free", "tracker.spans", "tracker.large_head", "tracker.large_body", "tracker.transit", "tracker.abandoned",
 	"slab.bytes", "slab.base", "slab.clean", "slab.free", "slab.objects", "slab.class", "slab.bits",
 	"magazine.bytes", "magazine.next", "magazine.count", "magazine.objects",
 	"page_map.bytes", "cache.filler", "classes.sampled",

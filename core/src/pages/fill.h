@@ -1,0 +1,18 @@
+// How densely the program will touch fresh memory: huge pages pay only where it touches nearly all.
+// Slabs fill up; a medium object or a block may leave much of its last region untouched.
+#pragma once
+
+#include "base/bits.h"
+#include "base/units.h"
+
+namespace granary {
+
+enum class Fill : bool { kSparse, kDense };
+
+// A block is dense if its end leaves at most an eighth of its size untouched.
+constexpr Fill FillOf(size_t bytes) {
+  const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
+  return untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;
+}
+
+}  // namespace granary

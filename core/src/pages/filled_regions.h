@@ -1,0 +1,52 @@
+// What a huge page brings in beside the first span of an untouched region: free granules that hold
+// pages although nobody wrote them. They count as clean at first, since they read as zero and a
+// growing heap takes them soon. Those that are left at the end of the interval count as dirty.
+#pragma once
+
+#include "pages/page_core.h"
+
+namespace granary {
+
+template <Os System>
+class FilledRegions {
+ public:
+  void Bind(PageCore<System>& core) { core_ = &core; }
+
+  // All of this is called with the lock. A span is about to be cut from the free tracker t.
+  void Note(Tracker* t) {
+    if (!t->MayBeHuge() || t->dirty_count > 0) return;
+    t->filled = true;
+    Tracker*& place = recent_[at_++ % kMost];
+    Tracker* const oldest = place;
+    place = t;
+    if (oldest != nullptr && oldest != t) CountDirty(oldest);
+  }
+
+  // The free granules of t are dirty from now on.
+  void CountDirty(Tracker* t) {
+    if (!t->filled || t->state != Tracker::State::kSpans) return;
+    t->filled = false;
+    const size_t before = t->dirty_count;
+    for (BitRun run = NextRun(t->used, 0, Tracker::kGranules, false); run.count > 0;
+         run = NextRun(t->used, run.first + run.count, Tracker::kGranules, false)) {
+      t->MarkDirty(run.first, run.count);
+    }
+    core_->figures.AddDirty(t->dirty_count - before);
+  }
+
+  void CountAllDirty() {
+    for (Tracker*& t : recent_) {
+      if (t != nullptr) CountDirty(t);
+      t = nullptr;
+    }
+  }
+
+ private:
+  static constexpr size_t kMost = 16;
+
+  PageCore<System>* core_ = nullptr;
+  Tracker* recent_[kMost] = {};
+  uint32_t at_ = 0;
+};
+
+}  // namespace granary

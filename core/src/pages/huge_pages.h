@@ -1,0 +1,121 @@
+// Huge pages: which fresh memory may have them, and what becomes of a huge page of which a part is
+// purged. The kernel keeps such a page whole until memory is short: the process shrinks, and the
+// memory in use does not. So the page is split first, and the region keeps to small pages until all
+// of it is purged.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "pages/page_core.h"
+
+namespace granary {
+
+enum class HugePolicy : uint8_t { kLargeHeaps, kAlways, kNever };
+
+template <Os System>
+class HugePages {
+ public:
+  void Bind(PageCore<System>& core) { core_ = &core; }
+
+  void SetPolicy(HugePolicy policy) { policy_.store(policy, std::memory_order_relaxed); }
+  // Huge pages only while less than `bytes` are committed.
+  void SetBelow(size_t bytes) { refused_.store(~bytes, std::memory_order_relaxed); }
+
+  // Whether a heap that has committed so many bytes may have huge pages in its next piece of
+  // address space.
+  bool Allows(size_t committed, Fill fill) const {
+    const HugePolicy policy = policy_.load(std::memory_order_relaxed);
+    return policy == HugePolicy::kAlways ||
+           (policy == HugePolicy::kLargeHeaps && committed >= kFrom && fill == Fill::kDense &&
+            committed < ~refused_.load(std::memory_order_relaxed));
+  }
+
+  // A region that may have a huge page was taken for spans.
+  void NoteFresh() { fresh_.fetch_add(1, std::memory_order_relaxed); }
+  // How many, so far.
+  uint32_t fresh() const { return fresh_.load(std::memory_order_relaxed); }
+
+  // Whether huge pages took so much time of late that fresh memory has small ones. Then only one in
+  // a number of fresh regions is tried.
+  bool IsSlow() const { return backoff_.load(std::memory_order_relaxed) != 0; }
+  bool MayTry() const {
+    const uint32_t left = retry_at_ - fresh();
+    return !IsSlow() || left > kMostBackoff || left == 0;
+  }
+  // Called with the lock, after the kernel made a huge page in `nanos` of CPU time. One slow page
+  // among quick ones says little; while all are slow, one quick page ends the back-off.
+  void NoteCost(uint64_t nanos) {
+    const uint32_t before = backoff_.load(std::memory_order_relaxed);
+    nanos_ = before > 0 ? nanos : nanos_ - nanos_ / 8 + nanos / 8;
+    uint32_t backoff = 0;
+    if (nanos_ > kSlowNanos && policy_.load(std::memory_order_relaxed) == HugePolicy::kLargeHeaps) {
+      backoff = before == 0 ? kFirstBackoff : before < kMostBackoff ? before * 2 : kMostBackoff;
+    }
+    backoff_.store(backoff, std::memory_order_relaxed);
+    retry_at_ = fresh() + backoff;
+  }
+
+  // Called with the lock: whether the region of t has to be split now, by Split without the lock.
+  bool NoteSplit(Tracker* t) {
+    if (!t->MayBeHuge()) return false;
+    const int more = 2 - 2 * SplitNeighbours(t);
+    if (more > 0 && split_borders_ + more > kMostSplitBorders) return false;
+    split_borders_ += more;
+    t->split = true;
+    return true;
+  }
+  // Called with the lock, when all of t is purged: whether huge pages have to be allowed again.
+  bool NoteWhole(Tracker* t) {
+    if (!t->split) return false;
+    split_borders_ -= 2 - 2 * SplitNeighbours(t);
+    t->split = false;
+    return true;
+  }
+  // p is any address of the part that is purged.
+  static void Split(Tracker* t, void* p) {
+    System::AllowHuge(t->base, kTrackerBytes, false);
+    System::SplitHuge(p);
+  }
+  // Without the lock, before a part of the region that p is in is purged.
+  void SplitAt(void* p) {
+    Tracker* const t = core_->map->TrackerAt(p);
+    core_->mutex.Lock();
+    const bool splits = NoteSplit(t);
+    core_->mutex.Unlock();
+    if (splits) Split(t, p);
+  }
+
+  int SplitNeighbours(const Tracker* t) const {
+    int split = 0;
+    for (const char* at : {t->base - kTrackerBytes, t->base + kTrackerBytes}) {
+      const Tracker* const neighbour = core_->map->TrackerAt(at);
+      if (neighbour != nullptr && neighbour->split) ++split;
+    }
+    return split;
+  }
+  int split_borders() const { return split_borders_; }
+
+ private:
+  static constexpr size_t kFrom = 128 * kMiB;
+  // A huge page takes 0.1 to 0.4 ms of CPU time, and 4 to 5 ms where the host of a virtual machine
+  // has taken the memory back: then small pages are faster.
+  static constexpr uint64_t kSlowNanos = 1000000;
+  // How many regions the heap grows by before the next huge page is tried, at first and at most.
+  static constexpr uint32_t kFirstBackoff = 16, kMostBackoff = 1024;
+  // Each border between split regions and others is a border between two mappings for the kernel,
+  // which limits their number: 65,530 by default.
+  static constexpr int kMostSplitBorders = 16384;
+
+  PageCore<System>* core_ = nullptr;
+  std::atomic<HugePolicy> policy_{HugePolicy::kLargeHeaps};
+  std::atomic<size_t> refused_{0};  // the complement of SetBelow: zero is no limit
+  std::atomic<uint32_t> fresh_{0};
+  std::atomic<uint32_t> backoff_{0};  // regions; 0 while huge pages are quick
+  uint32_t retry_at_ = 0;             // fresh_ of the next try
+  uint64_t nanos_ = 0;                // the recent cost of a huge page
+  int split_borders_ = 0;
+};
+
+}  // namespace granary
