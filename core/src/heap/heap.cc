@@ -80,10 +80,11 @@ void* Refused(size_t size) noexcept {
 
 void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {
   upkeep.PollInMalloc();
-  upkeep.MakeRoom(size);
   const Memory memory =
       size > kMaxRequest ? Memory{} : layers.pages().AllocateLarge(size, alignment, reserve);
   if (memory.p == nullptr) return Refused(size);
+  // Before the first page is touched; a block that no machine has must not purge the heap.
+  upkeep.MakeRoom(0);
   upkeep.peaks().Note(layers.pages().used_bytes());
   if (memory.Zero()) {
     upkeep.AfterFreshLarge(size);

@@ -104,6 +104,11 @@ struct FakeOs {
     return Linux::Release(p, bytes);
   }
 
+  static void Clear(void* p, size_t bytes) noexcept {
+    GRANARY_CHECK(IsMapped(p, bytes));
+    Linux::Clear(p, bytes);
+  }
+
   static bool Populate(void* p, size_t bytes) noexcept {
     std::lock_guard hold(state.mutex);
     GRANARY_CHECK(Holds(p, bytes));

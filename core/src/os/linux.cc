@@ -136,6 +136,26 @@ bool Linux::Release(void* p, size_t bytes) noexcept {
   return done;
 }
 
+// Pages of a locked mapping are never swapped out, so that those that are not in memory were never
+// touched. Whatever else the refusal came from, each page may have bytes.
+void Linux::Clear(void* p, size_t bytes) noexcept {
+  constexpr long kInvalid = -22;
+  const bool locked = Advise(p, bytes, MADV_DONTNEED) == kInvalid;
+  const size_t page = PageSize();
+  unsigned char resident[kTrackerBytes / kMinOsPage];
+  for (size_t at = 0; at < bytes;) {
+    char* const piece = static_cast<char*>(p) + at;
+    const size_t count =
+        bytes - at < sizeof resident * page ? (bytes - at) / page : sizeof resident;
+    const bool known = locked && !Failed(Call(SYS_mincore, Bits(piece),
+                                              static_cast<long>(count * page), Bits(resident)));
+    for (size_t i = 0; i < count; ++i) {
+      if (!known || (resident[i] & 1) != 0) __builtin_memset(piece + i * page, 0, page);
+    }
+    at += count * page;
+  }
+}
+
 bool Linux::Populate(void* p, size_t bytes) noexcept {
   return !Failed(Advise(p, bytes, MADV_POPULATE_WRITE));
 }

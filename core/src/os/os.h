@@ -37,7 +37,10 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   // refused.
   { T::Release(p, n) }
   noexcept->std::same_as<bool>;
-  // Pre-faults the pages for writing. False if that failed.
+  // Where Release was refused: clears what is resident, and makes no other page resident.
+  { T::Clear(p, n) }
+  noexcept;
+  // Faults the pages in for writing ahead of need. False if it could not.
   { T::Populate(p, n) }
   noexcept->std::same_as<bool>;
   // Whether the kernel may back the range with huge pages, at the first touch or later.

@@ -37,13 +37,14 @@ class Metadata {
   // Makes sure that `bytes` more can be had even when the system refuses; false if it does now.
   bool Reserve(size_t bytes) noexcept {
     Locked hold(mutex_);
-    while (left_ + spare_bytes_ < bytes) {
-      Chunk* const spare = MapChunk(kChunk);
-      if (spare == nullptr) return false;
-      spare->next_spare = spare_;
-      spare_ = spare;
-      spare_bytes_ += spare->bytes - sizeof(Chunk);
-    }
+    if (left_ + spare_bytes_ >= bytes) return true;
+    // In one mapping: each costs a system call and a page.
+    const size_t missing = bytes - left_ - spare_bytes_ + sizeof(Chunk);
+    Chunk* const spare = MapChunk(missing < kChunk ? kChunk : RoundUp(missing, kChunk));
+    if (spare == nullptr) return false;
+    spare->next_spare = spare_;
+    spare_ = spare;
+    spare_bytes_ += spare->bytes - sizeof(Chunk);
     return true;
   }
 
@@ -293,10 +294,9 @@ class Metadata {
     if (huge) bytes = RoundUp(bytes, kHuge);
     auto* const chunk = static_cast<Chunk*>(System::Map(bytes, huge ? kHuge : 64 * kKiB, nullptr));
     if (chunk == nullptr) return nullptr;
-    if (huge) {
-      System::AllowHuge(chunk, bytes, true);
-      mapped_huge_.fetch_add(bytes, std::memory_order_relaxed);
-    }
+    // The system's own setting may be to use huge pages always.
+    System::AllowHuge(chunk, bytes, huge);
+    if (huge) mapped_huge_.fetch_add(bytes, std::memory_order_relaxed);
     *chunk = {chunks_, bytes, nullptr};
     chunks_ = chunk;
     mapped_.fetch_add(bytes, std::memory_order_relaxed);

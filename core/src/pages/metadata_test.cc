@@ -129,6 +129,18 @@ TEST_F(MetadataTest, LiesOnHugePagesWhereItMay) {
   EXPECT_LE(metadata_.mapped_huge(), 12 * kMiB);
 }
 
+TEST_F(MetadataTest, ReservesMuchInOneMapping) {
+  ASSERT_TRUE(metadata_.Reserve(300 * kMiB));
+  EXPECT_EQ(FakeOs::counts().map, 1u);
+}
+
+TEST_F(MetadataTest, HasNoHugePagesUnlessToldTo) {
+  char* const p = static_cast<char*>(metadata_.Allocate(64));
+  ASSERT_NE(p, nullptr);
+  EXPECT_FALSE(FakeOs::MayBeHuge(reinterpret_cast<void*>(RoundDown(AddressOf(p), 64 * kKiB))))
+      << "even where the system's setting is to use them always";
+}
+
 TEST_F(MetadataTest, WhatIsReservedCanBeHadWhenTheSystemRefuses) {
   ASSERT_NE(metadata_.Allocate(64), nullptr);
   ASSERT_TRUE(metadata_.Reserve(3 * kMiB));

@@ -105,6 +105,7 @@ struct PageMap {
       if (root[row].load(std::memory_order_relaxed) != 0) continue;
       void* leaf = System::Map(RoundUp(sizeof(Leaf), 64 * kKiB), 64 * kKiB, nullptr);
       if (leaf == nullptr) return false;
+      System::AllowHuge(leaf, sizeof(Leaf), false);
       leaves.fetch_add(1, std::memory_order_relaxed);
       root[row].store(AddressOf(leaf) - AddressOf(no_leaf), std::memory_order_release);
     }

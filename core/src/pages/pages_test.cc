@@ -550,6 +550,56 @@ TEST(PageHeap, ReleasesMuchFreeMemoryInStepsOfBoundedSize) {
   pages.heap.Verify();
 }
 
+TEST(PageHeap, ThePageMapHasNoHugePages) {
+  FakePages pages;
+  void* const p = pages.heap.AllocateSpan(1).p;
+  const uintptr_t row = pages.map.root[AddressOf(p) >> kLeafShift].load();
+  const auto* const leaf = reinterpret_cast<void*>(AddressOf(pages.map.no_leaf) + row);
+  EXPECT_FALSE(FakeOs::MayBeHuge(leaf));
+}
+
+// What a heap commits is charged under strict overcommit, and made resident under mlockall.
+TEST(PageHeap, CommitsAddressSpaceInSteps) {
+  FakePages pages;
+  pages.heap.AllocateSpan(1);
+  EXPECT_LE(FakeOs::counts().committed_bytes, 4 * kMiB);
+  EXPECT_GE(FakeOs::MappedBytes(), 64 * kMiB);
+  for (size_t used = 1; used < 256; ++used) {
+    pages.heap.AllocateSpan(Tracker::kGranules);
+    EXPECT_LE(FakeOs::counts().committed_bytes, used * kTrackerBytes * 17 / 16 + 8 * kMiB);
+  }
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, StaysValidWhereMemoryCannotBeCommitted) {
+  for (const size_t most : {0 * kMiB, 2 * kMiB, 10 * kMiB, 41 * kMiB}) {
+    FakePages pages;
+    FakeOs::SetMostCommitted(most);
+    std::vector<void*> spans;
+    for (Memory m; (m = pages.heap.AllocateSpan(64)).p != nullptr;) spans.push_back(m.p);
+    EXPECT_EQ(spans.size(), most / kTrackerBytes * Tracker::kGranules / 64);
+    EXPECT_EQ(pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB).p, nullptr);
+    pages.heap.Verify();
+    for (void* p : spans) pages.heap.FreeSpan(p, 64, 0);
+    pages.heap.UnmapFree();
+    pages.heap.Verify();
+    FakeOs::SetMostCommitted(kNever);
+    EXPECT_NE(pages.heap.AllocateLarge(kMiB, kTrackerBytes, kMiB).p, nullptr);
+  }
+}
+
+// The lock is free while the system commits, which takes long where memory is locked.
+TEST(PageHeap, OtherThreadsAllocateWhileMemoryIsCommitted) {
+  FakePages pages;
+  void* const kept = pages.heap.AllocateSpan(1).p;
+  void* got = nullptr;
+  FakeOs::DuringCommit([&] { std::thread([&] { got = pages.heap.AllocateSpan(1).p; }).join(); });
+  EXPECT_NE(pages.heap.AllocateLarge(16 * kMiB, kTrackerBytes, 16 * kMiB).p, nullptr);
+  EXPECT_NE(got, nullptr);
+  EXPECT_NE(got, kept);
+  pages.heap.Verify();
+}
+
 TEST(PageHeap, KnowsWhatLiesWhere) {
   using Place = PageHeap<FakeOs>::Place;
   FakePages pages;
