@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_exports.py [--update] LIBRARY: what the shared library exports and what it depends on.
+"""check_exports.py [--update] LIBRARY: checks the exports and the dependencies of the shared library.
 
 The exported names must be those of core/test/golden/exports.txt; the library may need libc and the
 loader only, and must load into a C program, so nothing of the C++ runtime may be strongly undefined.
@@ -38,7 +38,7 @@ def complaints_about_heap(library):
     """The heap must lie in zeroed memory: as initialized data, each process would read it from the file."""
     kinds = {line.split()[0]: line.split()[1] for line in output("nm", "-P", library).splitlines()}
     if kinds.get("_ZN7granary4heapE", "b") not in "bB":
-        yield "granary::heap has members that do not begin as zero: let zero stand for their first value"
+        yield "granary::heap has members that are not zero initially: represent their first value by zero"
 
 
 def complaints_about_exports(library):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that check_layers.py refuses what it is there to refuse, in trees made for it."""
+"""Tests that check_layers.py rejects each kind of violation, in temporary trees."""
 
 import pathlib
 import tempfile

@@ -60,7 +60,7 @@ readelf -rW "$library" | awk '
   $3 == "R_X86_64_TPOFF64" {
     ++seen
     if ($1 ~ /f[cdef].$/) {
-      printf "fast_path.sh: the offset of a thread variable lies at %s, on the last line of a page; see core/apart.ld\n", $1
+      printf "fast_path.sh: the offset of a thread variable is at %s, on the last line of a page: correct the gap in core/apart.ld\n", $1
       bad = 1
     }
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # package_deb.sh: builds the Debian packages of this machine's architecture into build/packages, from
-# what lies in build/. Called by `make deb`.
+# the contents of build/. Called by `make deb`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -11,7 +11,7 @@ rm -rf "$work"
 mkdir -p "$work/source"
 cp -r integrations/packages/debian "$work/source/debian"
 
-# The same source gives the same bytes: the date is that of the last commit, where there are commits.
+# The same source builds the same bytes: the date is that of the last commit, if there is one.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
 export SOURCE_DATE_EPOCH GRANARY_SOURCE=$root
 cat >"$work/source/debian/changelog" <<END

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# package_rpm.sh: builds the RPM packages of this machine's architecture into build/packages, from what
-# lies in build/. Called by `make rpm`.
+# package_rpm.sh: builds the RPM packages of this machine's architecture into build/packages, from the
+# contents of build/. Called by `make rpm`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/build/packages/rpm

@@ -54,9 +54,9 @@ def verdict(sentence, result):
     if sentence is None:
         return None if result.returncode == 0 else f"{describe(result.returncode)} but must exit with 0"
     if result.returncode != -signal.SIGABRT:
-        return f"{describe(result.returncode)} but must die by SIGABRT saying: {sentence}"
+        return f"{describe(result.returncode)} but must end with SIGABRT and the message: {sentence}"
     if sentence not in result.stderr:
-        return f"died without saying: {sentence}"
+        return f"ended without the message: {sentence}"
     return None
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# soak.sh BUILD SECONDS: runs the programs that are built from source, then shares the time among the storms
-# and runs each under the library.
+# soak.sh BUILD SECONDS: runs the programs that are built from source, then each storm on the library, for an equal
+# share of the time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(cd "$1" && pwd)

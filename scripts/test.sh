@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test step, also after a failure, and closes with the runners' own summary lines.
+# Runs every test step, also after a failure, and ends with the summary lines of the test runners.
 # Called by `make test`, which has built the library and the command.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit

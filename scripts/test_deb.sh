@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Debian packages, checks them with lintian, installs them into an empty root, uses all three
-# there, and removes them. Needs root, as dpkg does; exit code 77 says that something is missing.
+# there, and removes them. Needs root, as dpkg does; exit code 77: something is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 NAME=test_deb.sh
@@ -12,7 +12,7 @@ packages=(build/packages/*.deb)
 [ ${#packages[@]} = 3 ]
 lintian --allow-root --fail-on error,warning "${packages[@]}"
 
-# Without a base system below the root, scripts run outside it and dependencies are not looked at.
+# Without a base system below the root, scripts run outside it and dependencies are not checked.
 mkdir -p "$root"/var/lib/dpkg/{info,updates} "$root/usr/lib/systemd/system"
 : >"$root/var/lib/dpkg/status"
 into() { dpkg --root="$root" --force-script-chrootless --force-depends --log=/dev/null "$@" >"$work/dpkg.log" 2>&1 || { cat "$work/dpkg.log"; exit 1; }; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what was built into an empty folder, then builds and runs a C program against it by
+# Installs the build into an empty folder, then builds and runs a C program against it by
 # pkg-config and by find_package, shared and static.
 set -euo pipefail
 cd "$(dirname "$0")/.."

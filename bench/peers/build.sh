@@ -77,7 +77,7 @@ build_rpmalloc() {
     -o "$lib/rpmalloc.so" -pthread -ldl
 }
 
-# The crate's build script names the files; the bridge for Rust gives way to the real malloc.
+# The crate's build script names the files; the bridge for Rust is replaced by the real malloc.
 build_tcmalloc() {
   local crate=$crates/libtcmalloc-sys
   rm -rf "$work/tcmalloc"

@@ -1,4 +1,4 @@
-# An image of somebody else under Granary: one file more, one variable.
+# Another image on Granary: one more file, one variable.
 #   docker build -f integrations/docker/mariadb.Dockerfile -t mariadb-granary .
 ARG LIBRARY=granary-lib:0.1.0
 ARG MARIADB=mariadb:10.11
