@@ -5,7 +5,8 @@
 namespace granary {
 namespace {
 
-// The arena whose call the thread is in: the functions of Hooked are static.
+// The arena that the thread's present call is for. It is a variable because the functions of Hooked
+// are static.
 constinit __thread Arena* serving __attribute__((tls_model("initial-exec"))) = nullptr;
 
 }  // namespace
@@ -35,7 +36,7 @@ bool Hooked::Release(void* p, size_t bytes) noexcept {
 Arena* Arena::Create(ExtentHooks* hooks, unsigned index) noexcept {
   void* const memory = Linux::Map(RoundUp(sizeof(Arena), 64 * kKiB), 64 * kKiB, nullptr);
   if (memory == nullptr) return nullptr;
-  auto* const arena = static_cast<Arena*>(memory);  // its members are valid when zero
+  auto* const arena = static_cast<Arena*>(memory);  // the members are valid when zero
   arena->hooks = hooks;
   arena->index_ = index;
   arena->decay[0] = options.dirty_decay_ms;
@@ -54,7 +55,8 @@ void Arena::Begin() noexcept {
   central_.Init();
 }
 
-// In the global page map, the rows of an arena's memory have no class, and the arena as their slab.
+// In the global page map, the rows of an arena's memory have no class, and the arena in place of a
+// slab.
 void* Arena::MapRegion(size_t bytes, size_t alignment, void* hint) noexcept {
   const bool hooked = alignment >= kTrackerBytes;
   Locked hold(regions_lock_);
@@ -143,7 +145,7 @@ void Arena::Discard(bool again) noexcept {
   Begin();
 }
 
-// False, and nothing charged, where that would exceed the cap.
+// Adds `bytes` to the live bytes. False, and nothing added, if they would exceed the cap.
 bool Arena::Charge(size_t bytes) noexcept {
   const size_t cap = cap_.load(std::memory_order_relaxed);
   if (cap == 0) {
@@ -190,7 +192,7 @@ void* Arena::TakeSmall(SizeClass c) noexcept {
   return p;
 }
 
-// From the slabs.
+// Fills `to` with objects from the slabs.
 size_t Arena::Refill(SizeClass c, void** to, size_t n) noexcept {
   const Serving me(this);
   const size_t got = central_.Fetch(c, to, n);
@@ -198,7 +200,7 @@ size_t Arena::Refill(SizeClass c, void** to, size_t n) noexcept {
   return got;
 }
 
-// The oldest n of the stash, whose lock is held, go back to their slabs.
+// Returns the oldest n objects of the stash to their slabs. The caller holds the lock of the stash.
 void Arena::Drain(SizeClass c, size_t n) noexcept {
   Stash& stash = stashes_[c];
   central_.Return(c, stash.objects, n);
@@ -273,7 +275,7 @@ void Arena::DieOf(const void* p, const char* verb) noexcept {
                    verb, p, 0, 0});
 }
 
-// The bytes of a fresh block of `size`; 0 if no block can be that large.
+// The bytes of a new object or block of `size`; 0 if no block can be that large.
 size_t Arena::GoodSize(size_t size) noexcept {
   const SizeClass c = ClassOf(size);
   if (c != kNoClass) return kClassSize[c];
@@ -292,7 +294,7 @@ void* Arena::Reallocate(void* p, size_t size) noexcept {
   return q;
 }
 
-// Between windows the dirty memory stays within a quarter of the memory in use.
+// Between the ends of decay intervals, dirty memory stays below a quarter of the memory in use.
 void Arena::ReleaseExcess() noexcept {
   if (decay[0] < 0) return;
   const size_t dirty = pages_.dirty_bytes();

@@ -1,6 +1,6 @@
-// An arena: the layers from central down once more, over the memory of its hooks. Its cache is a
-// stash of each class, behind a lock. An arena lies in zeroed memory of its own. Scoped heaps
-// (granary/heap.h) and the arenas of jemalloc's interface are such arenas.
+// An arena: a second instance of the layers from central down, over memory from its hooks. Its
+// cache is a stash per class, behind a lock. The memory of an arena object is zeroed first. Scoped
+// heaps (granary/heap.h) and the arenas of jemalloc's interface are such arenas.
 #pragma once
 
 #include <atomic>
@@ -21,35 +21,36 @@ class Arena {
  public:
   // nullptr when the system refuses.
   static Arena* Create(ExtentHooks* hooks, unsigned index) noexcept;
-  // Gives all memory back to the hooks and ends the arena; with `again`, it starts anew, empty. No
+  // Returns all memory to the hooks and ends the arena; with `again`, it starts anew, empty. No
   // other thread may use it meanwhile.
   void Discard(bool again) noexcept;
 
-  // nullptr when the hooks refuse, or beyond the cap. `alignment` is a power of two.
+  // nullptr when the hooks refuse memory, or above the cap. `alignment` is a power of two.
   void* Allocate(size_t size, size_t alignment, bool zero) noexcept;
-  // Ends the program if p begins no object in use here.
+  // Aborts if p is not a live object of this arena.
   void Free(void* p) noexcept;
-  // nullptr, and p as it was, when Allocate would return that. p is an object here.
+  // Returns nullptr and leaves p unchanged when Allocate would return nullptr. p is an object of
+  // this arena.
   void* Reallocate(void* p, size_t size) noexcept;
-  // Ends the program, naming the call, if p begins no object here.
+  // Aborts with a report that names the call if p is not a live object of this arena.
   void CheckOwns(const void* p, const char* verb) noexcept {
     if (UsableSize(p) == 0) DieOf(p, verb);
   }
-  // 0 if p begins no object here.
+  // 0 if p is not a live object of this arena.
   size_t UsableSize(const void* p) noexcept;
   bool ResizeInPlace(void* p, size_t size) noexcept;
 
-  // The bytes of all objects in use, rounded up to their classes, may not exceed it; 0 for no cap.
+  // Limits the bytes of all live objects, rounded up to their classes; 0 for no cap.
   void SetCap(size_t bytes) noexcept { cap_.store(bytes, std::memory_order_relaxed); }
   size_t cap() const noexcept { return cap_.load(std::memory_order_relaxed); }
   size_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
-  // Its memory in use, its free memory that is still resident, and its own structures.
+  // Bytes of memory in use, of free memory that is still resident, and of metadata.
   size_t HeldBytes() noexcept;
   size_t CountObjects() noexcept;
   // Updates the sums over all arenas.
   void Report() noexcept;
 
-  // Gives free pages back: all, or those that are due.
+  // Purges free pages: all, or only the due pages.
   void Purge(bool all) noexcept;
   void EndWindow() noexcept;
 
@@ -59,9 +60,9 @@ class Arena {
   size_t metadata_used() noexcept { return metadata_.used(); }
   // When it was created or last reset, in milliseconds.
   uint64_t started() const noexcept { return started_; }
-  // Tells two arenas apart that had the same index or address one after the other.
+  // Differs between two arenas that have the same index or address one after the other.
   uint64_t serial() const noexcept { return serial_; }
-  // In the child of a fork, its locks held.
+  // Called in the child of a fork, with the arena's locks held.
   void ForgetOthers() noexcept {
     central_.ForgetHidden();
     pages_.ForgetBusy();
@@ -70,11 +71,11 @@ class Arena {
 
   unsigned index() const { return index_; }
   ExtentHooks* hooks = nullptr;
-  int64_t decay[2] = {};  // dirty, muzzy
+  int64_t decay[2] = {};  // dirty_decay_ms, muzzy_decay_ms
   char name[32] = {};
-  std::atomic<Arena*> next{nullptr};  // in the list of all, ArenaTotals::first
+  std::atomic<Arena*> next{nullptr};  // in the list of all arenas, ArenaTotals::first
 
-  // Calls visit(mutex) for each of its locks, in the order they are taken.
+  // Calls visit(mutex) for each of its locks, in the lock order.
   template <class Visit>
   void ForEachMutex(Visit&& visit) noexcept {
     for (SizeClass c = 1; c < kNumClasses; ++c) visit(stashes_[c].mutex);
@@ -92,7 +93,7 @@ class Arena {
   struct Region {
     void* p;
     size_t bytes;
-    bool hooked;  // from the hooks, for objects; else from Linux, for structures
+    bool hooked;  // from the hooks, for objects; otherwise from Linux, for metadata
   };
   static constexpr size_t kMostRegions = 2048;
 

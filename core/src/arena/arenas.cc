@@ -7,13 +7,13 @@
 namespace granary {
 namespace {
 
-constexpr unsigned kMostArenas = 4095;  // as the flags can name
+constexpr unsigned kMostArenas = 4095;  // the maximum that the flags can name
 
 Mutex<Linux> table_lock;
 std::atomic<Arena*> table[kMostArenas];
 std::atomic<unsigned> count{1};
 
-// The lowest index that is free; kMostArenas if there is none.
+// The lowest free index; kMostArenas if there is none.
 unsigned FreeIndex() {
   unsigned index = 1;
   while (index < kMostArenas && table[index].load(std::memory_order_relaxed) != nullptr) ++index;
@@ -76,9 +76,9 @@ ExtentHooks* SharedHooks() noexcept {
   return DefaultHooks();
 }
 
-// In the page map, the memory of an arena has no class, and the arena in place of a slab. The rows
-// of a slab that another thread is making look the same for a moment, so the pointer is compared
-// with the known arenas before it is used.
+// In the page map, the memory of an arena has no class, and the arena in place of a slab. While
+// another thread makes a slab, the rows of that slab have the same form for a moment, so the
+// pointer is compared with the known arenas before it is used.
 Arena* OwnerOf(const void* p) noexcept {
   if (count.load(std::memory_order_acquire) == 1 || !page_map.Covers(p)) return nullptr;
   if (page_map.ClassAt(p) != kNoClass) return nullptr;

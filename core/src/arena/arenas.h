@@ -1,5 +1,5 @@
-// The table of all arenas, by index. Index 0 stands for the heap that all threads share, and is
-// never in the table.
+// The table of all arenas by index. Index 0 stands for the heap that all threads share. It is never
+// in the table.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,23 @@
 
 namespace granary {
 
-// Creates an arena whose memory comes from `hooks`, or from the system if that is nullptr. Returns
-// 0 or an errno. The hooks are referred to, not copied.
+// Creates an arena whose memory comes from `hooks`, or from Linux if that is nullptr. Returns 0 or
+// an errno. The arena refers to the hooks and does not copy them.
 int CreateArena(ExtentHooks* hooks, unsigned* index) noexcept;
-// Gives all memory of the arena back to its hooks; with `destroy`, the index is free for another.
+// Returns all memory of the arena to its hooks. With `destroy`, the index is free for another
+// arena.
 int ResetArena(size_t index, bool destroy) noexcept;
-// The hooks that arenas without others have.
+// The hooks of arenas without hooks of their own.
 ExtentHooks* SharedHooks() noexcept;
 
-// All indices are below it; some may have no arena.
+// All indices are below this number. Some of them may have no arena.
 unsigned ArenaCount() noexcept;
-// nullptr if there is none of that index, or it is 0.
+// nullptr if no arena has that index, or if it is 0.
 Arena* ArenaAt(size_t index) noexcept;
-// The arena that p lies in; nullptr if p is in the shared heap, or not Granary's.
+// The arena that contains p; nullptr if p is in the shared heap or an unknown address.
 Arena* OwnerOf(const void* p) noexcept;
 
-// Calls visit(arena) for each that was created and not destroyed.
+// Calls visit(arena) for each arena that exists.
 template <class Visit>
 void ForEachArena(Visit&& visit) noexcept {
   for (size_t i = 1; i < ArenaCount(); ++i) {
@@ -32,11 +33,11 @@ void ForEachArena(Visit&& visit) noexcept {
   }
 }
 
-// Around a fork, with no lock held.
+// Called around a fork, with no lock held.
 void LockArenas() noexcept;
 void UnlockArenas(bool child) noexcept;
 void EndArenaWindows() noexcept;
-// Gives the free pages of all arenas back; returns how many bytes of free spans that was.
+// Purges the free pages of all arenas; returns the bytes of free spans that were purged.
 size_t PurgeArenas() noexcept;
 
 }  // namespace granary

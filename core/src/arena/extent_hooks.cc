@@ -40,7 +40,8 @@ bool Merge(ExtentHooks*, void*, size_t, void*, size_t, bool, unsigned) { return 
 
 }  // namespace
 
-// Filled in here, not by the loader: a table of pointers would cost every process a page.
+// The code fills this table, not the loader: relocating a table of pointers would cost every
+// process a page.
 ExtentHooks* DefaultHooks() noexcept {
   static ExtentHooks hooks;
   if (hooks.alloc == nullptr)

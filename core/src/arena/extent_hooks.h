@@ -1,5 +1,5 @@
-// How an arena gets its memory and gives it back. The layout is that of jemalloc's extent_hooks_t.
-// A result of true means failure.
+// The functions by which an arena allocates and frees its memory. The layout is that of jemalloc's
+// extent_hooks_t. A result of true means failure.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct ExtentHooks {
                 unsigned arena);
 };
 
-// The hooks that take memory from the system. One object for all arenas, so that programs can
-// compare it; its functions accept the hooks of another arena. Call it only under the lock of the
-// table of arenas: others call SharedHooks (arena/arenas.h).
+// The hooks that map memory from the kernel. All arenas share one object, so that programs can
+// compare it; its functions accept the hooks of another arena. Call this function only under the
+// lock of the table of arenas; other code calls SharedHooks (arena/arenas.h).
 ExtentHooks* DefaultHooks() noexcept;
 
 }  // namespace granary

@@ -1,5 +1,5 @@
-// The system (os/os.h) of an arena. Memory for objects comes in whole trackers from the hooks of
-// the arena whose call the thread is in; everything else comes from Linux.
+// The operating system (os/os.h) of an arena. Memory for objects comes in whole regions from the
+// hooks of the arena that the thread's present call is for; everything else comes from Linux.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace granary {
 class Arena;
 
 struct Hooked {
-  static constexpr size_t kFirstChunk = kTrackerBytes;  // the least that a hook is asked for
+  static constexpr size_t kFirstChunk = kTrackerBytes;  // the smallest size of a call to a hook
 
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
   // Hooks give memory that can be used at once.

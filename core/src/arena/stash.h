@@ -14,13 +14,13 @@ namespace granary {
 struct Stash {
   static constexpr size_t kMost = 32;
 
-  Mutex<Linux> mutex;  // of all that follows
+  Mutex<Linux> mutex;  // protects the members below
   uint32_t count = 0;
-  uint64_t made = 0;  // objects handed out so far
+  uint64_t made = 0;  // objects allocated since the start
   void* objects[kMost] = {};
 };
 
-// The most objects of each class in a stash: 16 KiB of them, and none above 4 KiB.
+// The maximum number of objects of each class in a stash: 16 KiB of objects, and none above 4 KiB.
 inline constexpr auto kStashed = [] {
   std::array<uint8_t, kNumClasses> most{};
   for (SizeClass c = 1; c < kNumClasses && kClassSize[c] <= 4 * kKiB; ++c) {

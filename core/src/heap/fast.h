@@ -1,4 +1,4 @@
-// The halves of malloc and free that run inside every symbol.
+// The fast paths of malloc and free, inlined into every symbol.
 #pragma once
 
 #include "arch/rseq.h"
@@ -6,7 +6,7 @@
 
 namespace granary::heap {
 
-// An object of at least `size` bytes from this CPU's cache; nullptr if the slow path has to decide.
+// An object of at least `size` bytes from this CPU's cache; nullptr if the slow path must decide.
 GRANARY_ALWAYS_INLINE void* TryAllocate(size_t size) {
   uint64_t list;
   if (size <= kFineLimit) [[likely]] {
@@ -21,14 +21,15 @@ GRANARY_ALWAYS_INLINE void* TryAllocate(size_t size) {
   return TakeCached(list, size);
 }
 
-// False if the slow path has to decide: null, large or foreign, or the cache is full.
+// False if the slow path must decide: p is null, a block or an unknown address, or the cache is
+// full.
 GRANARY_ALWAYS_INLINE bool TryFree(void* p) { return arch::Push(page_map.ClassAt(p), p); }
 
-// Likewise; also false if p is not what malloc(size) would return.
+// As TryFree. Also false if p is not an object that malloc(size) would return.
 GRANARY_ALWAYS_INLINE bool TryFreeSized(void* p, size_t size) {
   const uint64_t c = page_map.ClassAt(p);
   static_assert(kReadyLists % 256 == 0 &&
-                HasReady(ClassOf(kFineLimit)));  // a list ends in its class
+                HasReady(ClassOf(kFineLimit)));  // the low byte of a list is its class
   return size <= kFineLimit &&
          c == static_cast<uint8_t>(anchor.fine_list[(size + kFineGrain - 1) / kFineGrain]) &&
          arch::Push(c, p);

@@ -21,31 +21,32 @@ extern char __libc_single_threaded __attribute__((weak));
 namespace granary::heap {
 namespace {
 
-// As fork itself decides: the child of one thread keeps the lock as its thread has it.
+// The condition by which fork itself decides: the child of a process with one thread keeps the lock
+// in the state that its thread has it in.
 bool TakesListOfStreams() {
   return &_IO_list_lock != nullptr &&
          (&__libc_single_threaded == nullptr || __libc_single_threaded == 0);
 }
 
-// Of the fork under way. One thread writes it: the one that holds all locks, or in a fork that
-// leaves them alone the only one that allocates.
+// The state of the fork in progress. Only one thread writes it: the thread that holds all locks,
+// or, in a fork that takes no locks, the only thread that allocates.
 struct {
   uint64_t signals_before;
   bool has_locks, has_list;
-} under_way;
+} in_progress;
 
 // A signal handler that forks may have interrupted the allocator, whose locks this thread then
-// holds and will release in both processes. Nobody else can hold any.
+// holds and will release in both processes. No other thread can hold one.
 bool InterruptedAlone() { return locks_held != 0 && threads.seen() < 2 && !upkeep.HelperRuns(); }
 
-// Takes all locks in the order in which a call takes them on its way down. First the one that
-// `fork` itself is going to take: a thread that has it may wait for a stream, whose user may wait
-// for the heap. No signal handler runs in between: if it forked as well, it would wait for its own
-// thread.
+// Takes all locks in the order in which an allocation takes them from the top layer down. Takes the
+// lock that `fork` itself will take before these: a thread that holds it may wait for a stream,
+// whose user may wait for the heap. Blocks signals: a signal handler that also forks would wait for
+// its own thread.
 GRANARY_SELDOM void PrepareFork() {
   const uint64_t before = Linux::BlockSignals();
   if (InterruptedAlone()) {
-    under_way = {before, false, false};
+    in_progress = {before, false, false};
     return;
   }
   const bool takes_list = TakesListOfStreams();
@@ -55,16 +56,16 @@ GRANARY_SELDOM void PrepareFork() {
   LockArenas();
   layers.depot().opening().Lock();
   layers.ForEachMutex([](Mutex<Linux>& m) { m.Lock(); });
-  under_way = {before, true, takes_list};
+  in_progress = {before, true, takes_list};
 }
 
-// The front finds the cache of the calling thread by its thread_area, which the settings of the
-// thread hide.
+// The front layer finds the cache of the calling thread by its thread_area, which the thread
+// settings hide.
 void ForgetOtherThreads() {
-  const bool special = HasThreadSettings();
-  if (special) thread_area = thread_settings.area;
+  const bool has_settings = HasThreadSettings();
+  if (has_settings) thread_area = thread_settings.area;
   threads.ForgetOthers([](size_t index) { layers.front().Forget(index, false); });
-  if (special) thread_area = SpecialArea();
+  if (has_settings) thread_area = SpecialArea();
 }
 
 void ReleaseLocks(bool child) {
@@ -91,7 +92,7 @@ void ReleaseListOfStreams(bool child) {
 }
 
 GRANARY_SELDOM void AfterFork(bool child) {
-  const auto fork = under_way;  // another thread may fork as soon as the locks are free
+  const auto fork = in_progress;  // another thread may fork as soon as the locks are free
   if (fork.has_locks) ReleaseLocks(child);
   if (fork.has_list) ReleaseListOfStreams(child);
   if (child) publisher.Forget();

@@ -1,10 +1,10 @@
-// Fork: the locks of all layers are held while a process forks, so that the child finds them free.
+// Fork: the forking thread holds the locks of all layers, so that the child finds them free.
 #pragma once
 
 namespace granary::heap {
 
-// Called as early as possible: the handlers of this library are then the last to run before a fork,
-// and the first after it.
+// Called as early as possible, so that this library's handlers run last before a fork and first
+// after it.
 void WatchForks() noexcept;
 
 }  // namespace granary::heap

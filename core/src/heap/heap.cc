@@ -40,7 +40,7 @@ void* AllocateClass(SizeClass c, size_t requested) {
   __builtin_unreachable();
 }
 
-// p is in no slab and is no large block of the shared heap: an arena owns it, or nobody does.
+// p is in no slab and is no block of the shared heap: an arena owns it, or p is an unknown address.
 GRANARY_COLD void FreeOfArena(void* p) {
   Arena* const arena = OwnerOf(p);
   if (arena == nullptr) DieOf(p, "free");
@@ -49,7 +49,7 @@ GRANARY_COLD void FreeOfArena(void* p) {
 
 }  // namespace
 
-// The countdown is set first, so that no other call on this CPU finds it run out.
+// Sets the countdown first, so that no other call on this CPU finds it at zero.
 void* SampleDue(void* p, size_t requested) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   layers.front().Rearm(c);
@@ -57,7 +57,7 @@ void* SampleDue(void* p, size_t requested) noexcept {
     upkeep.PollInMalloc();
     return p;
   }
-  upkeep.Poll();  // a program that lives in its caches takes no other slow path
+  upkeep.Poll();  // a program that rarely leaves its caches takes no other slow path
   profiler::Sample(p, c, kClassSize[c], requested);
   return p;
 }
@@ -104,14 +104,14 @@ void* Allocate(size_t size) noexcept {
     if (void* const p = TakeCached(ReadyList(small), size); p != nullptr) return p;
   }
   EnsureInit();
-  if (HasThreadSettings()) return AllocateSpecial(size, 1, false);
+  if (HasThreadSettings()) return AllocateWithSettings(size, 1, false);
   const SizeClass c = ClassOf(size);
   return c != kNoClass ? AllocateClass(c, size) : AllocateLarge(size, kTrackerBytes, size, false);
 }
 
 void* AllocateZeroed(size_t size) noexcept {
   EnsureInit();
-  if (HasThreadSettings()) return AllocateSpecial(size, 1, true);
+  if (HasThreadSettings()) return AllocateWithSettings(size, 1, true);
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
   void* p = TakeCached(PopList(c), size);
@@ -132,7 +132,7 @@ void* AllocateZeroed(size_t size) noexcept {
 
 void* AllocateAligned(size_t size, size_t alignment) noexcept {
   EnsureInit();
-  if (HasThreadSettings()) return AllocateSpecial(size, alignment, false);
+  if (HasThreadSettings()) return AllocateWithSettings(size, alignment, false);
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
     if (c != kNoClass) {
@@ -146,7 +146,7 @@ void* AllocateAligned(size_t size, size_t alignment) noexcept {
 void Free(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
-  if (HasThreadSettings()) return FreeSpecial(p);
+  if (HasThreadSettings()) return FreeWithSettings(p);
   SizeClass c = page_map.ClassAt(p);
   if (c == kSampledClass) {
     if (!profiler::Unsample(p)) return;

@@ -1,5 +1,4 @@
-// The slow halves of malloc and free, and what else the symbols that a program calls need: what
-// happens when no cache serves the request.
+// The slow paths of malloc and free, and everything else that the program's symbols need.
 #pragma once
 
 #include <cstddef>
@@ -10,45 +9,47 @@
 
 namespace granary::heap {
 
-// Loads the options and makes the layers ready. Called once.
+// Loads the options and makes the layers ready. Called only once.
 GRANARY_COLD void Init() noexcept;
-// Each slow path begins with it; one load once the layers are ready.
+// Every slow path calls this first. It costs one load once the layers are ready.
 inline void EnsureInit() noexcept {
   if (!layers.ready()) Init();
 }
 
-// These set errno as C wants.
+// These functions set errno as the C standard requires.
 void* Allocate(size_t size) noexcept;
 void* AllocateZeroed(size_t size) noexcept;
 // `alignment` is a power of two.
 void* AllocateAligned(size_t size, size_t alignment) noexcept;
 void Free(void* p) noexcept;
-// `size` is what the caller says it requested.
+// `size` is the size that the caller passed.
 void FreeSized(void* p, size_t size, size_t alignment) noexcept;
 void* Reallocate(void* p, size_t size) noexcept;
 
-// The bytes of p that may be used. Ends the program if p is no block in use; `verb` names the call.
+// The usable bytes of p. Aborts if p is not a live object; `verb` names the call in the report.
 size_t UsableSize(const void* p, const char* verb) noexcept;
-// What UsableSize would be of a fresh block of `size` bytes; 0 if no block can be that large.
+// What UsableSize would return for a new object of `size` bytes; 0 if `size` is too large.
 size_t GoodSize(size_t size, size_t alignment) noexcept;
 
-// Allocate and Free past the caches. `size` has a class or is large.
+// Allocate and Free without the caches. `size` has a class, or needs a block.
 void* AllocateUncached(size_t size, size_t alignment) noexcept;
 void FreeUncached(void* p) noexcept;
-// The bytes that p has now, after an attempt to resize it to `size` where it lies.
+// Tries to resize p to `size` without moving it, and returns its size after that.
 size_t ResizeInPlace(void* p, size_t size) noexcept;
 
-// Gives everything free back to the system; returns the bytes given back.
+// Purges all free memory; returns the bytes purged.
 GRANARY_SELDOM size_t Trim() noexcept;
-// Sends what the caches hold to the slabs, whose checks find blocks freed twice.
+// Flushes the caches to the slabs, whose checks find double frees.
 void FlushCaches() noexcept;
-// Ends the program if the structures of the heap contradict each other.
+// Aborts if the structures of the heap contradict each other.
 GRANARY_SELDOM void Verify() noexcept;
 
-// A sample is due on p, which this CPU's cache gave out for a request of `requested` bytes.
+// Samples p, which this CPU's cache returned for a request of `requested` bytes when a sample was
+// due.
 GRANARY_COLD __attribute__((returns_nonnull)) void* SampleDue(void* p, size_t requested) noexcept;
 
-// The top of a list of this CPU's cache, sampled if that is due; nullptr if the list is empty.
+// Pops from an array of this CPU's cache, and samples the object if a sample is due. nullptr if the
+// array is empty.
 GRANARY_ALWAYS_INLINE void* TakeCached(uint64_t list, size_t requested) {
   return arch::Pop(list, [requested](void* p) { return SampleDue(p, requested); });
 }

@@ -1,4 +1,4 @@
-// realloc: a block grows where it lies if it can, else its pages or its bytes move.
+// realloc: resizes an object in place if possible; otherwise moves its pages or copies its bytes.
 
 #include "arena/arenas.h"
 #include "front/thread_settings.h"
@@ -10,11 +10,11 @@
 namespace granary::heap {
 namespace {
 
-// From this size on a growing block gets address space to grow in: its pages stay in place, or move
-// by the page table.
+// From this size on, a growing block gets address space to grow into. Its pages stay in place, or
+// move by the page table.
 constexpr size_t kGrowsInPlaceFrom = 256 * kKiB;
 
-// For a request that no block can meet: a size that AllocateLarge refuses.
+// For an impossible request, a size that AllocateLarge refuses.
 size_t GoodSizeOrMost(size_t size) {
   const size_t good = GoodSize(size, 1);
   return good != 0 ? good : kMaxRequest + 1;
@@ -64,7 +64,7 @@ void* ReallocateLarge(void* p, size_t old_size, size_t size) {
   return q;
 }
 
-// A block stays in its arena.
+// The object stays in its arena.
 GRANARY_COLD void* MoveInArena(Arena& arena, void* p, size_t size) {
   void* const q = arena.Reallocate(p, size);
   return q != nullptr ? q : Refused(size);
@@ -74,7 +74,7 @@ GRANARY_COLD void* MoveInArena(Arena& arena, void* p, size_t size) {
 
 void* Reallocate(void* p, size_t size) noexcept {
   EnsureInit();
-  if (HasThreadSettings()) return ReallocateSpecial(p, size);
+  if (HasThreadSettings()) return ReallocateWithSettings(p, size);
   const SizeClass c = ObjectClassAt(page_map, p);
   const size_t old_size = UsableSize(p, "realloc");
   if (c == kNoClass) {

@@ -1,5 +1,4 @@
-// The start and the end of the heap's life: on first use, when the program's constructors run, and
-// at exit.
+// Start and end of the heap: the first use, the program's constructors, and exit.
 
 #include <stdio.h>
 #include <unistd.h>
@@ -22,13 +21,13 @@
 extern "C" void malloc_stats_print(void (*to)(void*, const char*), void* argument,
                                    const char* letters);
 
-// Absent from a static program that writes nothing.
+// Absent from a static program that does not use stdio.
 #pragma weak fflush
 
 namespace granary::heap {
 namespace {
 
-// With no lock held.
+// The caller holds no lock.
 void OnFirstUse() {
   threads.OnExit([](size_t index) { layers.front().Forget(index, true); });
   WatchForks();
@@ -43,13 +42,14 @@ __attribute__((constructor)) void OnLoad() {
   if (!options.prof_active) profiler::Pause();
 }
 
-// Through the public function, which a program may interpose.
+// Calls the public function, which a program may interpose.
 void PrintAtExit() {
   const auto row = static_cast<size_t>(jemalloc::JemallocId::stats_print_opts);
   malloc_stats_print(nullptr, nullptr, jemalloc::TextOf(options, row));
 }
 
-// The handlers of exit have run, but nothing that they wrote to stdio after their flush is out.
+// The handlers of exit have run, but text that they wrote to stdio after their last flush is still
+// buffered.
 [[noreturn]] void EndWithError() {
   if (&fflush != nullptr) fflush(nullptr);
   _exit(1);
@@ -59,7 +59,7 @@ __attribute__((destructor)) void OnExit() {
   if (options.stats_file) publisher.Remove();
   if (locks_held != 0) return;
   const bool leaky = options.prof && profile_files::AtExit();
-  // A block that was freed twice, or by an address inside it, may still lie in a cache undetected.
+  // A double free or an unaligned free may still be undetected in a cache.
   if (options.check_at_exit) granary::FlushCaches();
   if (options.stats_at_exit) PrintAtExit();
   if (leaky) EndWithError();

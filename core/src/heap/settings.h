@@ -1,9 +1,9 @@
-// The options of a process, from everything that may set them.
+// Loads the options of a process from all their sources.
 #pragma once
 
 namespace granary {
 
-// Once, before the layers are made. Ends the program if a row is wrong and abort_conf is set.
+// Called once, before the layers are made. Aborts if a row is wrong and abort_conf is set.
 void LoadSettings() noexcept;
 
 }  // namespace granary

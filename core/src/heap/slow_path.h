@@ -1,4 +1,4 @@
-// What the files of this folder share.
+// Declarations for the files of this folder.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ class Arena;
 
 namespace granary::heap {
 
-// A new large block. Address space of `reserve` bytes is kept for it to grow.
+// Allocates a block, with address space of `reserve` bytes to grow into.
 void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
-// Fills a new block as the options `zero` and `junk` ask; either option disables the caches.
+// Fills a new object as the options `zero` and `junk` require. Either option disables the caches.
 void* Filled(void* p, size_t size) noexcept;
-// Sets errno, or ends the program if option abort_on_oom is set; returns nullptr.
+// Sets errno and returns nullptr, or aborts if the option abort_on_oom is set.
 GRANARY_COLD void* Refused(size_t size) noexcept;
 
-// The calls of a thread with settings of its own (front/thread_settings.h).
-GRANARY_COLD void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept;
-GRANARY_COLD void FreeSpecial(void* p) noexcept;
-GRANARY_COLD void* ReallocateSpecial(void* p, size_t size) noexcept;
+// Calls of a thread with thread settings (front/thread_settings.h).
+GRANARY_COLD void* AllocateWithSettings(size_t size, size_t alignment, bool zero) noexcept;
+GRANARY_COLD void FreeWithSettings(void* p) noexcept;
+GRANARY_COLD void* ReallocateWithSettings(void* p, size_t size) noexcept;
 
 }  // namespace granary::heap

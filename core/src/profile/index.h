@@ -1,7 +1,8 @@
-// From addresses to rows of samples. Looked up without a lock by every free in a granule that holds
-// a sampled object; changed under the profile's lock. Words are only ever filled or made
-// tombstones. When a table is rebuilt it moves to the other of two places, so that whoever still
-// looks at the old one finds what was there, or finds nothing and sees that the view changed.
+// The map from addresses to rows of samples. Every free in a granule that holds a sampled object
+// searches it without a lock; changes happen under the profile's lock. A word is only ever filled
+// or turned into a tombstone. A rebuilt table moves to the other of two places, so that a thread
+// that still searches the old table finds its old content, or finds nothing and detects that the
+// view changed.
 #pragma once
 
 #include <atomic>
@@ -16,22 +17,22 @@ namespace granary::profile {
 class Index {
  public:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  // Leaves a quarter of the rows for tombstones between two rebuilds of the largest table.
+  // A quarter of the rows stays free for tombstones between two rebuilds of the largest table.
   static constexpr size_t kMostLive = kMostSamples / 4 * 3;
 
-  // `places` holds 2 * Place::kIndexWords words of zero, for ever.
+  // `places` holds 2 * Place::kIndexWords words of zero, and is never unmapped.
   void Begin(std::atomic<uint64_t>* places) {
     places_.store(places, std::memory_order_relaxed);
     Show(0, kFirst);
   }
-  // What was in it is forgotten, and the caller may clear the places.
+  // Empties the index. The caller may then clear the places.
   void End() {
     view_.store((view_.load(std::memory_order_relaxed) | (kTurn - 1)) + 1,
                 std::memory_order_release);
     used_ = live_ = 0;
   }
 
-  // The row of the sample at p, which cannot go meanwhile, or kNone.
+  // The row of the sample at p, or kNone. No other thread removes the sample meanwhile.
   uint32_t Find(uintptr_t p) const {
     for (uint64_t view = view_.load(std::memory_order_acquire);;) {
       if (WordsIn(view) == 0) return kNone;
@@ -43,7 +44,7 @@ class Index {
     }
   }
 
-  // Below, with the lock.
+  // The caller of the functions below holds the lock.
   bool Full() const { return live_ >= kMostLive; }
   void Insert(uintptr_t p, uint32_t row) {
     if ((used_ + 1) * 2 > WordsIn(view_.load(std::memory_order_relaxed))) Rebuild();
@@ -71,8 +72,8 @@ class Index {
   static constexpr unsigned kRowBits = 18;
   static constexpr uint64_t kTombstone = 1;
   static constexpr size_t kFirst = 512;
-  // A view: the number of words as a logarithm (0: there is no table), the place, and above them a
-  // number that makes it differ from all before.
+  // A view: the logarithm of the number of words (0: there is no table), the place, and above them
+  // a number that makes the view differ from all earlier views.
   static constexpr uint64_t kSecondPlace = 64, kTurn = 128;
   static_assert(size_t{1} << kRowBits == kMostSamples);
   static_assert(kAddressBits - 3 + kRowBits <= 64);
@@ -109,7 +110,7 @@ class Index {
     table[at].store(word, std::memory_order_release);
   }
 
-  // Without the tombstones, and larger if what lives fills a quarter.
+  // Rebuilds the table without tombstones, and larger if the live samples fill a quarter.
   void Rebuild() {
     const uint64_t view = view_.load(std::memory_order_relaxed);
     const uint64_t place = (view & kSecondPlace) ^ kSecondPlace;
@@ -129,7 +130,7 @@ class Index {
 
   std::atomic<uint64_t> view_{0};
   std::atomic<Words*> places_{nullptr};
-  size_t used_ = 0, live_ = 0;  // words that are not zero, and those that are no tombstones
+  size_t used_ = 0, live_ = 0;  // words that are not zero; words that are not tombstones either
 };
 
 }  // namespace granary::profile

@@ -1,6 +1,6 @@
-// Static probes (USDT) of provider otel_memory, at which bpftrace, perf and profilers in eBPF
-// attach: a nop each, and a note (.note.stapsdt) that says where it is and which registers hold
-// what.
+// Static probes (USDT) of provider otel_memory, to which bpftrace, perf and eBPF profilers attach.
+// A probe is a nop and a note (.note.stapsdt) that gives its address and the registers of its
+// arguments.
 //
 //   alloc(address, requested bytes, bytes that the sample stands for)
 //   free(address, bytes that the sample stood for)
@@ -12,7 +12,7 @@
 
 namespace granary::profile {
 
-// The base lets a reader correct the addresses in notes of a library that was prelinked.
+// From the base, a reader corrects the addresses in the notes of a prelinked library.
 #define GRANARY_PROBE(name, arguments)                                  \
   "990: nop\n"                                                          \
   ".pushsection .note.stapsdt,\"\",%%note\n"                            \

@@ -1,6 +1,6 @@
-// Fills the table of what sampling has seen. All under one lock, which is the last that is taken.
-// Whoever holds a lock of the allocator already, which means that a signal interrupted it, is told
-// to do without: its samples are lost, and what it frees waits.
+// Fills the table of samples. All changes happen under one lock, the last lock in the lock order. A
+// signal handler may allocate on a thread that holds a lock of the allocator: its samples are then
+// lost, and the objects it frees are freed later.
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,11 @@ struct Layout;
 
 namespace granary::profile {
 
-// An object that was sampled.
+// A sampled object.
 struct Taken {
   void* p;
-  SizeClass c;              // kNoClass: a large block
-  size_t bytes, requested;  // of the object, and asked for
+  SizeClass c;              // kNoClass: a block
+  size_t bytes, requested;  // of the object; of the request
   uint64_t nanos;           // CLOCK_MONOTONIC
   uint32_t thread;
   Ends ends = {};  // each 0 or 1
@@ -39,36 +39,37 @@ class Recorder {
  public:
   constexpr Recorder() = default;
 
-  // Whether anything is collected, or was and is still there.
+  // Whether samples are recorded, or recorded samples still exist.
   bool Collects() const { return collects_.load(std::memory_order_acquire); }
   // Whether the calling thread may take the lock.
   static bool MayRecord() { return locks_held == 0; }
 
-  // Makes an empty table; false when the system refuses memory. What is exact in the head is for
-  // the caller to fill, who alone begins, pauses and discards.
+  // Makes an empty table; false when the system refuses memory. The caller fills the exact figures
+  // in the head. Only one thread at a time begins, pauses and discards.
   bool Begin(const Beginning& beginning) noexcept;
-  // Whether samples are taken from here on, and at what rate.
+  // Switches sampling on at this rate, or off.
   void SetActive(bool active, uint64_t rate) noexcept;
-  // Forgets everything and gives its memory back.
+  // Deletes all samples and unmaps their memory.
   void Discard(PageMap& map) noexcept;
 
   // False if the sample is lost.
   bool Record(PageMap& map, const Taken& taken, const uintptr_t* frames, size_t depth) noexcept;
-  // Whether a sample lies at p, which the caller owns.
+  // Whether a sample exists at p, which the caller owns.
   bool Knows(const void* p) const noexcept { return index_.Find(AddressOf(p)) != Index::kNone; }
-  // It is freed. Its bytes, or 0 if it was discarded meanwhile.
+  // Records that p is freed. Returns its bytes, or 0 if the sample was discarded meanwhile.
   size_t Freed(PageMap& map, const void* p, uint64_t nanos, uint32_t thread) noexcept;
-  // It stayed where it is, and the program asked for another size.
+  // Records that the program requested another size for p, which did not move.
   void Resized(const void* p, size_t requested) noexcept;
-  // For those who may not record.
+  // For threads that may not record.
   void LoseReentered() noexcept { reentered_.fetch_add(1, std::memory_order_relaxed); }
   void Defer(const void* p) noexcept;
-  // One of those set aside by Defer, which is then the caller's to free; nullptr if there is none.
+  // Removes an object that Defer stored and returns it for the caller to free; nullptr if there is
+  // none.
   void* TakeDeferred() noexcept;
   bool AnyDeferred() const { return deferred_.load(std::memory_order_relaxed); }
   void CountLate(uint64_t samples, uint64_t bytes) noexcept;
 
-  // For those who go through it, with the lock.
+  // For threads that read the table with the lock.
   Mutex<System>& mutex() { return mutex_; }
   Head* head() { return Collects() ? table_ : nullptr; }
   Stack* stacks() { return At<Stack>(Place::kStacksAt); }
@@ -91,8 +92,7 @@ class Recorder {
   Mutex<System> mutex_;
   std::atomic<bool> collects_{false};
   std::atomic<bool> deferred_{false};
-  Head* table_ =
-      nullptr;  // Place::kBytes from here on; nullptr until sampling is first switched on
+  Head* table_ = nullptr;  // Place::kBytes of memory; nullptr until sampling is first switched on
   uint64_t generation_ = 0;
   std::atomic<uint64_t> reentered_{0};
   Index index_;

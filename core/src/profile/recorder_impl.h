@@ -8,7 +8,7 @@ namespace granary::profile {
 
 constexpr uint32_t kNoStack = ~uint32_t{0};
 
-// A row is being changed as long as this lives: its number is odd.
+// Marks a row as changing as long as this object exists: the row's sequence number is odd.
 class Changing {
  public:
   explicit Changing(uint32_t& sequence) : sequence_(sequence) { Step(); }
@@ -28,7 +28,7 @@ inline void Add(Amount& to, const Amount& more) {
   to.requested += more.requested;
 }
 
-// What one sampled object of `bytes` stands for.
+// The estimate for which one sampled object of `bytes` stands.
 inline Amount AmountOf(uint64_t objects, uint64_t bytes, uint64_t requested) {
   const double scale = static_cast<double>(objects) / kObjectScale;
   return {1, objects, static_cast<uint64_t>(scale * static_cast<double>(bytes) + 0.5),
@@ -36,7 +36,7 @@ inline Amount AmountOf(uint64_t objects, uint64_t bytes, uint64_t requested) {
 }
 inline Amount AmountOf(const Sample& s) { return AmountOf(s.objects, s.bytes, s.requested); }
 
-// With what probability an object of `bytes` is a sample.
+// The probability with which an object of `bytes` becomes a sample.
 inline double ChanceOf(double bytes, uint64_t rate) {
   return rate <= 1 ? 1 : OneMinusExp(bytes / static_cast<double>(rate));
 }
@@ -45,7 +45,7 @@ inline uint64_t ObjectsFor(uint64_t bytes, uint64_t rate) {
   return static_cast<uint64_t>(kObjectScale / ChanceOf(static_cast<double>(bytes), rate) + 0.5);
 }
 
-// The row of lifetimes for an object that lived so long.
+// The histogram row for an object with this lifetime.
 inline size_t LifetimeRow(uint64_t nanos) {
   const uint64_t millis = nanos / 1000000;
   const auto row = static_cast<size_t>(std::bit_width(millis));
@@ -239,7 +239,7 @@ size_t Recorder<System>::Freed(PageMap& map, const void* p, uint64_t nanos,
   return bytes;
 }
 
-// Its estimate of requested bytes changes with it.
+// The estimate of requested bytes changes with it.
 template <Os System>
 void Recorder<System>::Resized(const void* p, size_t requested) noexcept {
   Locked hold(mutex_);
@@ -273,7 +273,7 @@ void* Recorder<System>::TakeDeferred() noexcept {
     Sample& s = samples()[i];
     if (__atomic_load_n(&s.state, __ATOMIC_RELAXED) == 0 || s.address == 0) continue;
     __atomic_store_n(&s.state, uint16_t{0}, __ATOMIC_RELAXED);
-    deferred_.store(true, std::memory_order_relaxed);  // there may be more
+    deferred_.store(true, std::memory_order_relaxed);  // more objects may be deferred
     return reinterpret_cast<void*>(s.address);
   }
   return nullptr;

@@ -72,7 +72,7 @@ TEST_F(RecorderTest, FollowsASampleToItsEnd) {
   EXPECT_EQ(head().live_samples, 0u);
 }
 
-TEST_F(RecorderTest, TellsTemporaryOnes) {
+TEST_F(RecorderTest, MarksTemporaryObjects) {
   Record(1, 0, 0xa);
   Free(1, 900'000);
   Record(1, 0, 0xa);
@@ -82,7 +82,7 @@ TEST_F(RecorderTest, TellsTemporaryOnes) {
   EXPECT_EQ(recorder_.stacks()[0].temporary.samples, 1u) << "by its own thread, within 1 ms";
 }
 
-TEST_F(RecorderTest, AGranuleIsMarkedAsLongAsASampleIsInIt) {
+TEST_F(RecorderTest, AGranuleIsMarkedWhileItHoldsASample) {
   for (size_t i = 0; i < 3; ++i) Record(i, 0, 0xa);
   Free(1, 1);
   Free(0, 1);
@@ -133,7 +133,7 @@ TEST_F(RecorderTest, ManySamplesComeAndGo) {
   EXPECT_FALSE(recorder_.Knows(Object(0)));
 }
 
-TEST_F(RecorderTest, WhatFindsNoRoomIsCounted) {
+TEST_F(RecorderTest, CountsSamplesThatFindNoRoom) {
   uintptr_t frames[kMostDepth];
   for (size_t i = 0; i < kMostStacks + 5; ++i) {
     frames[0] = i;
@@ -144,7 +144,7 @@ TEST_F(RecorderTest, WhatFindsNoRoomIsCounted) {
   EXPECT_FALSE(recorder_.Knows(Object(kMostStacks + 1)));
 }
 
-TEST_F(RecorderTest, WhatWaitsIsHandedOut) {
+TEST_F(RecorderTest, ReturnsDeferredObjects) {
   Record(1, 0, 0xa);
   Record(2, 0, 0xa);
   recorder_.Defer(Object(2));
@@ -156,14 +156,15 @@ TEST_F(RecorderTest, WhatWaitsIsHandedOut) {
   EXPECT_TRUE(recorder_.Knows(Object(1)));
 }
 
-TEST_F(RecorderTest, RefusedMemoryIsNoProfile) {
+TEST_F(RecorderTest, WithoutMemoryThereIsNoProfile) {
   Recorder<FakeOs> other;
   FakeOs::RefuseMap(0, kNever);
   EXPECT_FALSE(other.Begin({kRate, 0, 0}));
   EXPECT_FALSE(other.Collects());
 }
 
-// Threads record and free their own objects and look others' up, while one discards and begins.
+// Threads record and free their own objects and search for other threads' objects, while one thread
+// discards and begins.
 TEST_F(RecorderTest, ThreadsAndDiscards) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

@@ -6,7 +6,7 @@
 namespace granary {
 namespace {
 
-// A file that is written piece by piece.
+// A file that is written in pieces.
 class Output {
  public:
   explicit Output(const char* path) : file_(Linux::CreateFile(path)) {}
@@ -34,7 +34,7 @@ class Output {
     used_ += n;
     return *this;
   }
-  // What the file /proc/self/maps says.
+  // Writes the content of /proc/self/maps.
   Output& Maps() {
     const int maps = Linux::OpenFile("/proc/self/maps");
     if (maps < 0) return *this;
@@ -69,8 +69,9 @@ class Output {
   char buffer_[1024];
 };
 
-// The readers of this format correct each stack by the size of its objects in the mean: numbers of
-// samples, times this, are numbers of objects. So what is written is the estimate divided by it.
+// A row of the file. Readers of this format multiply each stack's samples by a correction that they
+// compute from the mean size of its objects. This row therefore holds the estimate divided by that
+// correction.
 struct Row {
   uint64_t objects = 0, bytes = 0;
 };
@@ -80,7 +81,8 @@ Row Unscaled(const profile::Amount& a, uint64_t rate) {
   const double objects = static_cast<double>(a.objects) / profile::kObjectScale;
   const auto bytes = static_cast<double>(a.bytes);
   const double samples = objects * profile::ChanceOf(bytes / objects, rate);
-  // Whole samples; the bytes keep their ratio to them, by which the readers know the correction.
+  // Rounds to whole samples. The bytes keep their ratio to the samples, from which readers compute
+  // the correction.
   const auto whole = samples < 1 ? 1.0 : static_cast<double>(static_cast<uint64_t>(samples + 0.5));
   return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole * bytes / objects + 0.5)};
 }
@@ -90,7 +92,7 @@ profile::Amount Less(const profile::Amount& a, const profile::Amount& b) {
           a.requested - b.requested};
 }
 
-// A copy, so that nothing is written with the lock.
+// A copy of the samples, so that the file is written without the lock.
 struct Copy {
   profile::Stack stack;
   uintptr_t frames[profile::kMostDepth];

@@ -1,4 +1,4 @@
-// The profile as text of the version that is called heap_v2, in one of its two forms.
+// Writes the profile as text in the format heap_v2, in one of its two forms.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,12 @@
 namespace granary {
 
 enum class JeprofForm : uint8_t {
-  kJemalloc,    // jeprof reads it, and what else reads the files of jemalloc
-  kGperftools,  // jeprof and google/pprof read it
+  kJemalloc,    // for jeprof and other readers of jemalloc's files
+  kGperftools,  // for jeprof and google/pprof
 };
 
-// To a new file, or over an old one; false if there is no profile or the file cannot be written.
+// Writes to a new file, or overwrites an existing one. False if there is no profile or the file
+// cannot be written.
 bool WriteJeprof(const char* path, JeprofForm form) noexcept;
 
 }  // namespace granary

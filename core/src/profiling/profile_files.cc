@@ -14,13 +14,13 @@ using jemalloc::JemallocId;
 constexpr size_t kMostPrefix = 256;
 char prefix[kMostPrefix];
 std::atomic<bool> prefix_is_set{false};
-std::atomic<uint64_t> written{0};        // files of all reasons
-std::atomic<uint64_t> next_interval{0};  // estimated bytes allocated at which the next is due
-std::atomic<size_t> peak{0};             // bytes mapped
-// -1: what the option says
+std::atomic<uint64_t> written{0};        // files written for any reason
+std::atomic<uint64_t> next_interval{0};  // estimated bytes allocated at which the next file is due
+std::atomic<size_t> peak{0};             // bytes mapped at the last peak
+// -1: the value of the option
 std::atomic<int> at_peaks{-1};
 
-// Numbers of files with a number of their own, by reason.
+// The reasons whose files have a number, in order of the numbers' array.
 constexpr char kCounted[] = "imu";
 std::atomic<uint64_t> of_reason[sizeof kCounted - 1];
 
@@ -50,12 +50,13 @@ void WriteAtPeak() {
   if (!AtPeaks()) return;
   const size_t mapped = layers.pages().Stats().used;
   size_t before = peak.load(std::memory_order_relaxed);
-  // A file for each page would be one for each call: a sixteenth more is a new peak.
+  // Every new page would be a new peak and write a file. Only a peak that is a sixteenth higher
+  // writes one.
   if (mapped <= before + before / 16) return;
   if (peak.compare_exchange_strong(before, mapped)) Write('u');
 }
 
-// Returns false if the samples show no object that is still allocated.
+// Returns false if no sampled object is still allocated.
 bool ReportLeaks() {
   profile::Amount left{};
   uint64_t stacks = 0;

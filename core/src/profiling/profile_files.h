@@ -1,5 +1,5 @@
-// Profiles that are written without a call, as jemalloc's options ask for: each time so many bytes
-// were allocated, at new peaks of mapped memory, and when the program ends.
+// Profiles that are written without a call of the program, when jemalloc's options ask for them:
+// after each so many allocated bytes, at new peaks of mapped memory, and when the program ends.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace granary::profile_files {
 
-// The start of their paths: "PREFIX.PID.NUMBER.REASON.heap". The reason is a letter and, except at
-// the end, how many files had that reason before. The prefix is the text of the option prof_prefix,
-// or what was set here; no file is written while it is empty.
+// The start of the file names: "PREFIX.PID.NUMBER.REASON.heap". The reason is a letter, followed
+// (except at exit) by the number of earlier files with that reason. The prefix is the option
+// prof_prefix, or the text that SetPrefix stored. No file is written while the prefix is empty.
 const char* Prefix() noexcept;
 void SetPrefix(const char* prefix) noexcept;
 
@@ -18,13 +18,13 @@ uint64_t Interval() noexcept;
 bool AtPeaks() noexcept;
 void SetAtPeaks(bool on) noexcept;
 
-// What the options ask for after a sample, and at the end. No lock may be held.
+// Writes the files that are due after a sample, and at exit. The caller holds no lock.
 void AfterSample() noexcept;
-// True if the process is to end with an error because of what it leaves allocated.
+// True if the process must end with an error because objects are still allocated.
 bool AtExit() noexcept;
 
-// Writes a file because the program asked for one ('m'). False if no profile is collected, or the
-// file cannot be written.
+// Writes a file that the program requested ('m'). False if there is no profile or the file cannot
+// be written.
 bool Write(char reason) noexcept;
 bool WriteTo(const char* path) noexcept;
 

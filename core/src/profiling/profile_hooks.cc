@@ -9,7 +9,7 @@ namespace {
 
 std::atomic<uint64_t> hooks[kCount];
 
-// Calls it, unless this thread is in one already.
+// Calls `function`, unless this thread is already inside a hook.
 template <class Function, class... Arguments>
 void Call(Hook hook, Arguments... arguments) {
   const auto function = reinterpret_cast<Function*>(hooks[hook].load(std::memory_order_relaxed));

@@ -23,7 +23,7 @@ bool IsOfLibrary(uintptr_t frame) {
          frame - AddressOf(__ehdr_start) < AddressOf(granary_image_end) - AddressOf(__ehdr_start);
 }
 
-// The stack of the code that called the library.
+// The stack of the program's call into the library.
 struct CallStack {
   uintptr_t frames[profile::kMostDepth + 16];
   size_t first = 0, end = 0;
@@ -47,7 +47,7 @@ void CountLate(SizeClass c) {
   layers.profile().CountLate(late, late * profile::AmountOf(objects, kClassSize[c], 0).bytes);
 }
 
-// The exact part of the profile: the counters as they stand.
+// Fills the exact part of the profile from the counters.
 void FillHead() {
   profile::Head& head = *layers.profile().head();
   for (SizeClass c = 1; c < kNumClasses; ++c) {
@@ -72,7 +72,7 @@ void PauseSampling() {
   layers.profile().SetActive(false, 0);
 }
 
-// Frees the objects that a thread freed while it could not record that.
+// Frees the objects that a thread freed while it could not record the free.
 void FreeDeferred() {
   while (layers.profile().AnyDeferred()) {
     void* const p = layers.profile().TakeDeferred();

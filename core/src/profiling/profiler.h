@@ -1,4 +1,5 @@
-// Heap profiles of the process: takes samples, follows them until they are freed, starts and ends.
+// Heap profiles of the process: starts and ends them, takes samples, and records when sampled
+// objects are freed.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +10,24 @@
 
 namespace granary::profiler {
 
-// Samples p, an object of class c (kNoClass: a large block) of `bytes` bytes.
+// Samples p, an object of class c (kNoClass: a block) of `bytes` bytes.
 GRANARY_COLD void Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept;
-// Before p is freed: true if it may be freed now, false if that has to wait.
+// Records that p is about to be freed. True if the caller may free p now, false if p is deferred.
 GRANARY_COLD bool Unsample(void* p) noexcept;
-// The large block p has changed its size.
+// Records that the block p has changed its size.
 GRANARY_COLD void ResampleLarge(void* p, size_t size) noexcept;
 
-// kAlready: a profile was collected before, and goes on at the new rate.
+// kAlready: a profile existed before, and continues at the new rate.
 enum class Started : uint8_t { kRefused, kFresh, kAlready };
 
-// The layers are ready when one of these is called. Takes samples from here on, one in `rate`
-// bytes. A seed of 0 stands for one from the clock.
+// The layers must be ready before one of these functions is called. Start takes samples, one per
+// `rate` bytes on average. A seed of 0 stands for a seed from the clock.
 GRANARY_COLD Started Start(uint64_t rate, uint64_t seed) noexcept;
-// Takes no more samples, and follows those that exist.
+// Stops taking samples, but records when sampled objects are freed.
 GRANARY_COLD void Pause() noexcept;
-// Discards the profile, and starts an empty one if samples are being taken.
+// Discards the profile. If sampling is on, it continues with an empty profile.
 GRANARY_COLD bool Reset() noexcept;
-// Takes no more samples, and discards the profile.
+// Stops taking samples and discards the profile.
 GRANARY_COLD void Stop() noexcept;
 
 }  // namespace granary::profiler

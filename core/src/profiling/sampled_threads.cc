@@ -11,7 +11,7 @@ namespace {
 
 using jemalloc::JemallocId;
 
-std::atomic<int> new_threads{-1};  // -1: what the option says
+std::atomic<int> new_threads{-1};  // -1: the value of the option
 
 int64_t OptionOf(JemallocId id) { return jemalloc::ValueOf(options, static_cast<size_t>(id)); }
 

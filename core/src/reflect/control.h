@@ -1,4 +1,4 @@
-// What each request from outside the process does (upkeep/requests.h).
+// Serves each request from outside the process (upkeep/requests.h).
 #pragma once
 
 #include "base/compiler.h"

@@ -8,7 +8,7 @@
 #include "stats/snapshot.h"
 #include "upkeep/upkeep.h"
 
-// Each structure here is laid out as in C, apart from its access specifiers.
+// Each structure here has the layout of a C structure, apart from its access specifiers.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace granary {
@@ -27,13 +27,13 @@ struct NamedCell {
   uint32_t stride, count, width, scale;
 };
 
-// Of a member, which may well be a pointer.
+// The size of a member, which may be a pointer.
 template <class T>
 constexpr uint32_t SizeOf() {
   return sizeof(T);  // NOLINT(bugprone-sizeof-expression)
 }
 
-// Of a member, or of an element if the member is an array.
+// The width of a member, or of an element if the member is an array.
 template <class T>
 constexpr uint32_t ElementSize() {
   return SizeOf<std::remove_all_extents_t<T>>();
@@ -46,7 +46,7 @@ constexpr size_t CountOf(const T (&)[n]) {
 
 }  // namespace
 
-// Not defined: a call of these at compile time is the error.
+// Declared but not defined: a call at compile time is the compiler's error message.
 uint32_t CountersNameACellThatIsNotInLayoutDef();
 uint32_t TheTextsNeedMoreRoomInTheDescriptor();
 
@@ -183,7 +183,7 @@ struct Layout {
     for (SizeClass c = 0; c < kNumClasses; ++c) d.classes[c] = RowOf(c);
   }
 
-  // Returns how much room the texts need.
+  // Returns the number of bytes that the texts need.
   template <size_t kText>
   static consteval size_t Fill(Descriptor<kText>& d) {
     using Self = Descriptor<kText>;
@@ -218,9 +218,9 @@ struct Layout {
 
 constexpr size_t kTextBytes = Layout::TextBytes();
 
-// Writable, so that core files hold it once it was written (RetainDescriptor). A section of its
-// own, which the shared library puts at an address of its own: nothing in the process reads it
-// unless asked for figures, and next to other data it would be mapped together with that.
+// Writable, so that core files contain it once it was written (RetainDescriptor). It has a section
+// of its own, which the shared library puts at a separate address: the process reads it only to
+// report figures, and next to other data its pages would be mapped together with that data.
 extern "C" {
 __attribute__((used, visibility("hidden"), section(".granary_descriptor"),
                aligned(64))) constinit Layout::Descriptor<kTextBytes>
@@ -232,8 +232,8 @@ DescriptorPlace DescriptorBytes() noexcept {
 }
 
 void RetainDescriptor() noexcept {
-  // What was never written is not in a core file; what lies beside a written page is. To read it
-  // first would map all of it.
+  // A core file does not contain pages that were never written. It contains the pages beside a
+  // written page. Reading the descriptor first would map all of it.
   volatile char* const first = granary_descriptor.head.magic;
   *first = 'g';
 }

@@ -1,5 +1,5 @@
-// The descriptor of this build (stats/descriptor.h), for functions that print the figures from
-// inside the process.
+// The descriptor of this build (stats/descriptor.h), for functions that print figures inside the
+// process.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace granary {
 
-// The row of the metric that stands `index`-th in counters.def, and so in a Snapshot.
+// The row with this index in counters.def, and so in a Snapshot.
 const MetricRow& MetricAt(size_t index) noexcept;
 size_t MetricCount() noexcept;
 struct DescriptorPlace {
@@ -20,9 +20,9 @@ struct DescriptorPlace {
   size_t bytes;
 };
 DescriptorPlace DescriptorBytes() noexcept;
-// Makes the descriptor part of core files from here on, at the price of one page.
+// Adds the descriptor to later core files, at the cost of one page.
 void RetainDescriptor() noexcept;
-// Calls visit(p, bytes) for all memory that the figures come from, except the caches.
+// Calls visit(p, bytes) for all memory that the figures are computed from, except the caches.
 template <class Visit>
 void ForEachPublished(Visit&& visit) noexcept {
   visit(DescriptorBytes().p, DescriptorBytes().bytes);

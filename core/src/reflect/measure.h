@@ -1,12 +1,12 @@
-// A Snapshot of the heap.
+// Measures the heap.
 #pragma once
 
 #include "stats/snapshot.h"
 
 namespace granary {
 
-// Read while the program runs on: each figure is exact for some moment during the call. The heap is
-// ready.
+// Other threads may allocate meanwhile: each figure is exact for some moment during the call. The
+// heap must be ready.
 Snapshot Measure() noexcept;
 
 }  // namespace granary

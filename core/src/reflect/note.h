@@ -1,14 +1,14 @@
-// The ELF note by which a reader finds the descriptor in a process or a core file. It lies in the
-// first page of the library's file, which is mapped and which core files contain. Its words are
-// distances from themselves, so it needs no relocation. Include it once, in a file that every
-// program with the library links.
+// The ELF note by which a reader finds the descriptor in a process or a core file. The note is in
+// the first page of the library's file, which is mapped and which core files contain. Its words are
+// distances from themselves, so it needs no relocation. Include this header once, in a file that
+// every program with the library links.
 //
-// Words of the note (name "Granary", type 1): the version of the note, which is also the bell, then
-// the distances to the descriptor and to the bases, in the order of granary::Base.
+// Words of the note (name "Granary", type 1): the version of the note, which is also the request
+// word, then the distances to the descriptor and to the bases, in the order of granary::Base.
 //
-// The bell is a futex that never changes. Helper threads wait on it as well as on their own futex.
-// A process that can open the file can map this page and wake the helper threads of all processes
-// that use the file.
+// The request word is a futex whose value never changes. Background threads wait on it as well as
+// on their own futex. A process that can open the file can map this page and wake the background
+// threads of all processes that use the file.
 #pragma once
 
 __asm__(

@@ -7,14 +7,14 @@
 #include "layers/layers.h"
 #include "reflect/layout.h"
 
-// The head of the file that holds this code: of the shared library, or of the program.
+// The head of the file that contains this code: of the shared library, or of the program.
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden"), weak));
 
 namespace granary {
 namespace {
 
 constexpr size_t kHeadBytes = 16 * kKiB;
-constexpr size_t kFilePage = 4 * kKiB;  // holds the note
+constexpr size_t kFilePage = 4 * kKiB;  // contains the note
 constexpr size_t kMostPieces = (kHeadBytes - sizeof(Elf64_Ehdr)) / sizeof(Elf64_Phdr);
 
 struct PublishedPath {
@@ -25,7 +25,7 @@ struct PublishedPath {
   }
 };
 
-// Collects pieces of memory; the first is the head of the file, which describes the others.
+// Collects pieces of memory. The first piece is the head of the file, which describes the others.
 class CoreFile {
  public:
   explicit CoreFile(void* head)

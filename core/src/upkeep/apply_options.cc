@@ -7,7 +7,7 @@
 namespace granary {
 namespace {
 
-// What one cache may hold, so that all caches together hold no more than cache_count of them may.
+// The budget of one cache, so that all caches together hold at most cache_count times cache_bytes.
 size_t CacheBudget() {
   const auto bytes = static_cast<size_t>(options.cache_bytes);
   const auto count = static_cast<size_t>(options.cache_count);
@@ -21,7 +21,8 @@ void ApplyOptions() noexcept {
   layers.front().SetBudget(CacheBudget());
   layers.metadata().SetHuge(static_cast<Metadata<Linux>::Huge>(options.metadata_thp));
   layers.pages().SetHuge(static_cast<PageHeap<Linux>::Huge>(options.huge_pages));
-  // A process that starts does not read the files of the system's limits, which it may never need.
+  // A process that starts does not read the kernel's files about limits, because it may never need
+  // them.
   if (layers.ready() || options.soft_limit > 0 || options.hard_limit > 0) upkeep.ApplyLimits();
 }
 

@@ -1,5 +1,5 @@
-// Immediate release: memory that goes back at once instead of at the end of its decay time, to stay
-// below a limit or to pay for growth.
+// Immediate release: purges memory before the end of its decay time, to stay below a limit or to
+// pay for growth.
 #include "layers/layers.h"
 #include "upkeep/upkeep.h"
 
@@ -7,8 +7,8 @@ namespace granary {
 namespace {
 
 constexpr size_t kUrgent = 2 * kMiB;  // above the ceiling
-constexpr size_t kConcession = kMiB;  // how far a heap that has nothing to give back may grow then
-constexpr size_t kPaySlabs = 16;      // inspected for each step of a payment
+constexpr size_t kConcession = kMiB;  // how far a heap without free memory may then grow
+constexpr size_t kPaySlabs = 16;      // slabs inspected for each step of a payment
 
 }  // namespace
 
@@ -23,8 +23,8 @@ void Upkeep::RefreshLimits() noexcept {
                                                 : ~size_t{0});
 }
 
-// The helper refreshes the limits in each of its windows. Without a helper, or in a long window,
-// the slow paths do.
+// The background thread refreshes the limits in each decay interval. Without a background thread,
+// or in a long interval, the slow paths do.
 void Upkeep::RefreshLimitsIfDue(uint64_t now) noexcept {
   if (now < refresh_at_.load(std::memory_order_relaxed) || !running_.TryLock()) return;
   RefreshLimits();
@@ -36,8 +36,8 @@ void Upkeep::MakeRoom(size_t bytes) noexcept {
     RefreshLimitsIfDue(Linux::NowMillis());
   const size_t ceiling = limits_.ceiling();
   if (layers.HeldBytes() + bytes <= ceiling || layers.ResidentBytes() + bytes <= ceiling) return;
-  // Far above the ceiling, it is better to wait for the thread that releases memory now than to
-  // exceed the limit.
+  // Far above the ceiling, waiting for the thread that purges now is better than exceeding the
+  // limit.
   if (layers.ResidentBytes() + bytes > ceiling + kUrgent) {
     running_.Lock();
   } else if (!running_.TryLock()) {
@@ -55,19 +55,19 @@ void Upkeep::ReleaseAbove(size_t bytes) noexcept {
   size_t given = layers.pages().Release(excess);
   if (given < excess) given += ReleaseFromSlabs(excess - given, ~size_t{0});
   squeezed_.fetch_add(given, std::memory_order_relaxed);
-  // Memory in use cannot go back: a heap that needs more than the ceiling gets it, and the system
-  // decides.
+  // Memory in use cannot be purged. A heap that needs more than the ceiling exceeds it, and the
+  // kernel decides.
   if (given < excess) limits_.Raise(ceiling + excess - given + kConcession);
 }
 
-// The held bytes, without the pages that payments took out of slabs.
+// The held bytes, without the pages that payments purged in slabs.
 size_t Upkeep::Level() noexcept {
   const size_t held = layers.HeldBytes();
   const size_t credit = credit_.load(std::memory_order_relaxed);
   return held > credit ? held - credit : 0;
 }
 
-// How far the heap has risen above what it held when the window began, or was paid for since.
+// How far the heap has risen above the level at which the decay interval began or a payment ended.
 size_t Upkeep::UnpaidGrowth() noexcept {
   const size_t level = Level();
   const size_t paid = paid_.load(std::memory_order_relaxed);
@@ -75,7 +75,7 @@ size_t Upkeep::UnpaidGrowth() noexcept {
   return level > base ? level - base : 0;
 }
 
-// Releases free pages of slabs, first of the classes with the most of them.
+// Purges free pages of slabs, first in the classes with the most free pages.
 size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept {
   size_t done = 0;
   for (; done < bytes && inspections > 0; --inspections) {
@@ -86,9 +86,9 @@ size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept {
   return done;
 }
 
-// When the heap grows while slabs of idle classes, or spans that were free all through the window,
-// have free pages, the same amount of these goes back at once: the heap grows no further than it
-// must. Called with running_ held.
+// When the heap grows while slabs of idle classes, or spans that were free during the whole decay
+// interval, have free pages, purges the same amount of these immediately, so that the heap grows no
+// further than necessary. Called with running_ held.
 void Upkeep::PayForGrowth(size_t most) noexcept {
   const size_t unpaid = UnpaidGrowth();
   const size_t due = unpaid < most ? unpaid : most;
@@ -99,7 +99,7 @@ void Upkeep::PayForGrowth(size_t most) noexcept {
     const size_t idle = layers.pages().IdleBytes();
     done += layers.pages().Release(due - done < idle ? due - done : idle);
   }
-  // There is no more to give back: the rest of the debt is dropped.
+  // No more memory can be purged: the rest of the debt is dropped.
   if (done < due) paid_.store(Level(), std::memory_order_relaxed);
 }
 

@@ -1,6 +1,7 @@
-// The mailbox for requests from outside the process: `granary ctl` writes a command into this
-// structure, and the answer is written beside it. The helper thread acts on it, woken by a futex in
-// the library's own file (reflect/note.h); without a helper the next slow path does.
+// The mailbox for requests from outside the process. `granary ctl` writes a command into this
+// structure, and the process writes the answer beside it. The background thread serves the request;
+// a futex in the library's own file wakes it (reflect/note.h). Without a background thread, the
+// next slow path serves the request.
 #pragma once
 
 #include <atomic>
@@ -15,29 +16,29 @@ namespace granary {
 class Requests {
  public:
   enum class Command : uint32_t {
-    kPurge = 1,  // give all free memory back; the value is the bytes that went
+    kPurge = 1,  // purge all free memory; the value is the bytes purged
     kSet = 2,    // apply options, "name:value,..."
-    kFlush = 3,  // send what the caches hold to the slabs; the value is the bytes that went
-    kReset = 4,  // peaks are counted from now on
-    // Take samples, one in so many bytes as the argument says (empty: option prof_sample); the
-    // value is 1 if no profile was collected before.
+    kFlush = 3,  // flush the caches to the slabs; the value is the bytes flushed
+    kReset = 4,  // reset the peaks
+    // Start sampling. The argument is the mean number of bytes between samples (empty: option
+    // prof_sample). The value is 1 if no profile existed before.
     kProfileStart = 5,
-    kProfileStop = 6,   // take no samples, and discard the profile
-    kProfileReset = 7,  // discard the profile, and start an empty one
+    kProfileStop = 6,   // stop sampling and discard the profile
+    kProfileReset = 7,  // discard the profile and continue with an empty one
   };
   enum class Result : uint32_t { kDone = 0, kRefused = 1, kUnknown = 2 };
-  static constexpr size_t kMaxArgument = 512;  // with the zero at its end
+  static constexpr size_t kMaxArgument = 512;  // with the terminating zero
 
-  // Whether a request was made that has no answer yet.
+  // Whether a request has no answer yet.
   bool Pending() const noexcept {
     return requested_.load(std::memory_order_acquire) != answered_.load(std::memory_order_relaxed);
   }
-  // A word and the value that it keeps until the next request.
+  // A word, and the value that it keeps until the next request.
   Linux::Awaited asked() const noexcept {
     return {&requested_, answered_.load(std::memory_order_relaxed)};
   }
-  // Answers the pending request with run(command, argument, &value), unless another thread is doing
-  // so. No lock may be held.
+  // Serves the pending request with run(command, argument, &value), unless another thread is
+  // serving it. The caller holds no lock.
   template <class Run>
   void Answer(Run&& run) noexcept {
     if (busy_.exchange(true, std::memory_order_acquire)) return;
@@ -52,7 +53,7 @@ class Requests {
     }
     busy_.store(false, std::memory_order_release);
   }
-  // In the child of a fork: the parent answers what it was asked.
+  // Called in the child of a fork: the parent answers its own requests.
   void Forget() noexcept {
     answered_.store(requested_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     busy_.store(false, std::memory_order_relaxed);
@@ -61,7 +62,8 @@ class Requests {
  private:
   friend struct Layout;
 
-  // A number that the asker chooses, written after the rest; and the same number once it is done.
+  // A number that the client chooses and writes last. The process writes the same number to
+  // answered_ when it has served the request.
   std::atomic<uint32_t> requested_{0}, answered_{0};
   Command command_{};
   Result result_{};

@@ -23,7 +23,7 @@ bool Thresholds::Remove(granary_threshold_callback callback, void* context) noex
   return false;
 }
 
-// The next row whose state differs from what `held` says; that is its new state.
+// Finds the next row whose state does not match `held`, and updates its state.
 bool Thresholds::TakeCrossed(size_t held, Row* crossed) noexcept {
   Locked hold(mutex_);
   for (size_t i = 0; i < count_.load(std::memory_order_relaxed); ++i) {

@@ -1,4 +1,4 @@
-// Callbacks of the program when the heap reaches an amount of memory (granary_add_threshold).
+// Callbacks of the program at amounts of held memory (granary_add_threshold).
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,16 @@ class Thresholds {
  public:
   static constexpr size_t kMost = 8;
 
-  // False if there is no room for one more.
+  // False if all rows are in use.
   bool Add(size_t bytes, granary_threshold_callback callback, void* context) noexcept;
-  // False if it was not added.
+  // False if there is no such row.
   bool Remove(granary_threshold_callback callback, void* context) noexcept;
 
   bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  // With no lock held, and where the program may allocate: calls the callbacks whose amount was
-  // crossed.
+  // Calls the callbacks whose amounts `held` has crossed. Called with no lock held, where the
+  // program may allocate.
   void Check(size_t held) noexcept;
-  // In the child of a fork.
+  // Called in the child of a fork.
   void ResetLock() noexcept {
     mutex_.Reset();
     calling_.store(false, std::memory_order_relaxed);
@@ -41,7 +41,8 @@ class Thresholds {
 
   Mutex<Linux> mutex_;
   std::atomic<size_t> count_{0};
-  std::atomic<bool> calling_{false};  // one thread at a time, and not from within a callback
+  // one thread at a time calls back, and no callback calls another
+  std::atomic<bool> calling_{false};
   Row rows_[kMost] = {};
 };
 

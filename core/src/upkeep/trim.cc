@@ -15,7 +15,7 @@ size_t Trim() noexcept {
   alone.Yield();
   layers.depot().DrainAll();
   alone.Yield();
-  // Pages of a slab go when it is inspected for the second time.
+  // Pages of a slab are purged when the slab is inspected for the second time.
   for (int i = 0; i < 2; ++i) upkeep.ReleaseSlabs(Central<Linux>::Patience::kTwoLooks);
   pages.CountFilled();
   upkeep.ReleaseSpans(~size_t{0});

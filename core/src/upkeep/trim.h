@@ -1,4 +1,4 @@
-// What gives memory up from all layers at once, on request.
+// Frees memory of all layers on request.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace granary {
 
-// Gives everything free back to the system; returns the bytes given back.
+// Purges all free memory; returns the bytes purged.
 GRANARY_SELDOM size_t Trim() noexcept;
 
-// Sends what the caches and the depot hold to the slabs, whose checks find blocks freed twice.
+// Flushes the caches and the depot to the slabs, whose checks find double frees.
 void FlushCaches() noexcept;
 
 }  // namespace granary

@@ -7,20 +7,22 @@
 namespace granary {
 namespace {
 
-constexpr uint64_t kChildMillis = 2000;     // age from which a forked child may have a helper
-constexpr size_t kLeastDirty = 16 * kMiB;   // what may stay dirty without a helper, at any size
-constexpr size_t kStepBytes = 512 * kKiB;   // given back in one step on a slow path
-constexpr size_t kTurnBytes = 8 * kMiB;     // given back before a thread that waits gets its turn,
-constexpr size_t kTurnSlabs = 64;           // or slabs that were inspected
-constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not read the limits of the system
-constexpr size_t kLeastMap = 64 * kMiB;     // of a heap, before its map is worth releasing
-constexpr size_t kPayFrom = 256 * kKiB;     // of growth, before a slow path pays for it
+// age at which a forked child may start a background thread
+constexpr uint64_t kChildMillis = 2000;
+// dirty memory that a heap of any size may keep without a background thread
+constexpr size_t kLeastDirty = 16 * kMiB;
+constexpr size_t kStepBytes = 512 * kKiB;   // purged in one step on a slow path
+constexpr size_t kTurnBytes = 8 * kMiB;     // purged before a waiting thread gets its turn,
+constexpr size_t kTurnSlabs = 64;           // or slabs inspected before it
+constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not read the cgroup's limits
+constexpr size_t kLeastMap = 64 * kMiB;     // size of a heap whose page map is worth purging
+constexpr size_t kPayFrom = 256 * kKiB;     // growth from which a slow path pays
 constexpr uint32_t kSteps = kNumSmall + 1;
-constexpr uint32_t kSettlingWindows = 6;  // after a heap has shrunk to half
+constexpr uint32_t kSettlingWindows = 6;  // after the heap has shrunk to half
 
 }  // namespace
 
-// Beside `layers` (layers/layers.cc).
+// Next to `layers` in memory (layers/layers.cc).
 __attribute__((section(".bss.upkeep"))) constinit Upkeep upkeep;
 
 uint64_t Upkeep::WindowMillis() noexcept {
@@ -71,7 +73,7 @@ void Upkeep::PollWithoutHelper() noexcept {
 void Upkeep::BeginWindow() noexcept {
   peaks_.EndWindow(layers.pages().used_bytes());
   paid_.store(Level(), std::memory_order_relaxed);
-  // The first window begins with the process, and many processes end before the second.
+  // The first interval begins with the process, and many processes end before the second.
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_window();
 }
 
@@ -79,7 +81,7 @@ Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
   return limits_.pressed() ? Central<Linux>::Patience::kNone : Central<Linux>::Patience::kTwoLooks;
 }
 
-// Does one bounded step of the work of the last window. False if this step is complete.
+// Does one bounded step of the work at the end of an interval. False if this step is complete.
 bool Upkeep::Step() noexcept {
   const uint32_t step = step_.load(std::memory_order_relaxed);
   const bool pressed = limits_.pressed();
@@ -89,7 +91,7 @@ bool Upkeep::Step() noexcept {
   }
   constexpr size_t kSlabs = 16;
   const auto c = static_cast<SizeClass>(step);
-  // Only what waits now: slabs inspected once wait again for the next window.
+  // Only the slabs that wait now: a slab that was inspected once waits again for the next interval.
   const size_t waiting = layers.central().SlabsToInspect(c);
   layers.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, PatienceNow());
   return false;
@@ -98,7 +100,8 @@ bool Upkeep::Step() noexcept {
 void Upkeep::ReleaseSlabs(Central<Linux>::Patience patience) noexcept {
   Central<Linux>& central = layers.central();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
-    // Only those that wait now: a slab that was inspected once waits again for the next window.
+    // Only the slabs that wait now: a slab that was inspected once waits again for the next
+    // interval.
     for (size_t waiting = central.SlabsToInspect(c); waiting > 0;) {
       const size_t slabs = waiting < kTurnSlabs ? waiting : kTurnSlabs;
       central.ReleasePages(c, slabs, patience);
@@ -143,9 +146,9 @@ void Upkeep::RunWindow() noexcept {
   EndArenaWindows();
 }
 
-// Gives back structures that describe free memory. When the heap has shrunk to half: the page map
-// of free memory, and in the windows after that all free pages of other structures. Otherwise only
-// large amounts of the latter.
+// Purges metadata about free memory. When the heap has shrunk to half: the page map of free memory,
+// and in the intervals after that all free pages of other metadata. Otherwise only large amounts of
+// the latter.
 void Upkeep::ReleaseStructures() noexcept {
   const size_t used = layers.pages().used_bytes();
   if (used > map_for_) map_for_ = used;
@@ -155,7 +158,7 @@ void Upkeep::ReleaseStructures() noexcept {
     map_for_ = used;
     settling_ = kSettlingWindows;
   }
-  // Structures lie side by side: while the heap settles, each one that is freed may free a page.
+  // Structures share pages: while the heap settles, each freed structure may free a page.
   layers.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
   if (settling_ > 0) --settling_;
 }

@@ -1,4 +1,4 @@
-// The helper thread: when it is started, what it does when it wakes, and what wakes it.
+// The background thread: when it is started, what it does when it wakes, and what wakes it.
 #include <pthread.h>
 #include <signal.h>
 
@@ -11,27 +11,28 @@
 
 // Absent from a program that is not linked to libpthread (glibc before 2.34).
 #pragma weak pthread_create
-// glibc's: false once the program has made a thread. Absent before 2.32, and from musl.
+// A variable of glibc: false once the program has made a thread. Absent before glibc 2.32, and from
+// musl.
 extern "C" char __libc_single_threaded __attribute__((weak));
 
-// In the note (reflect/note.h): the same word of the same file in every process.
+// Part of the note (reflect/note.h): the same word of the same file in every process.
 extern "C" const uint32_t granary_request_word __attribute__((visibility("hidden")));
 
 namespace granary {
 namespace {
 
-constexpr size_t kHelperFrom = 8 * kMiB;    // heaps smaller than this need no thread,
-constexpr size_t kHelperAlone = 64 * kMiB;  // nor do these if the program has only one
-constexpr uint32_t kQuietWindows = 20;      // ticks without work before the helper sleeps
-constexpr uint64_t kDormantMillis = 60000;  // how long the helper sleeps at most
+constexpr size_t kHelperFrom = 8 * kMiB;    // smaller heaps need no thread,
+constexpr size_t kHelperAlone = 64 * kMiB;  // nor do smaller heaps of programs with only one thread
+constexpr uint32_t kQuietWindows = 20;  // ticks without work before the background thread sleeps
+constexpr uint64_t kDormantMillis = 60000;  // longest sleep of the background thread
 constexpr uint64_t kGrowthMillis =
-    12;  // a heap that took no tracker for so long has stopped growing
+    12;  // a heap that allocated no region for this time has stopped growing
 constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
-constexpr size_t kPayHelpedFrom = kMiB;    // of growth, before the helper pays for it
-constexpr uint32_t kRequestWordValue = 1;  // of granary_request_word, for ever
+constexpr size_t kPayHelpedFrom = kMiB;    // growth from which the background thread pays
+constexpr uint32_t kRequestWordValue = 1;  // the constant value of granary_request_word
 
-// How long the helper may sleep beside a heap that takes a tracker in so many nanoseconds, or has
-// only begun to grow.
+// How long the background thread may sleep while the heap allocates a region every `nanos`
+// nanoseconds, or has only begun to grow.
 uint64_t PauseOf(uint64_t nanos) {
   const uint64_t micros = nanos / 1000;
   if (micros > kGrowthMillis * 1000) return kLeastPauseMicros;
@@ -44,9 +45,9 @@ bool ProgramHasThreads() {
 
 uint64_t DormantMillis() { return options.stats_file ? Upkeep::kTickMillis : kDormantMillis; }
 
-// The C library lists its modules under a lock (unwind.h). The helper thread takes it, because no
-// code of the program ever waits for the helper. In the child of a fork musl frees the lock; glibc
-// may not, so with glibc the modules are read once.
+// The C library lists its modules under a lock (unwind.h). The background thread takes this lock,
+// because no code of the program ever waits for the background thread. In the child of a fork musl
+// frees the lock; glibc may not, so with glibc the modules are read once.
 void RefreshModules(bool* asked) {
 #if defined(__GLIBC__)
   constexpr bool kAgain = false;
@@ -60,7 +61,7 @@ void RefreshModules(bool* asked) {
 
 }  // namespace
 
-// When the helper wakes next: at the end of the window, or sooner if that is far away.
+// When the background thread wakes next: at the end of the interval, or sooner if that is far away.
 uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
   const uint64_t soon = Linux::NowMillis() + kRefreshMillis;
   return soon < end ? soon : end;
@@ -70,7 +71,7 @@ bool Upkeep::HelperPays() noexcept {
   if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
     return false;
   const size_t size = layers.pages().used_bytes() + layers.pages().dirty_bytes();
-  // Threads that never allocate count too, but not those that a forked child has left behind.
+  // Includes threads that never allocate, but not threads that do not exist in a forked child.
   const bool several = threads.seen() >= 2 || (not_before_ == 0 && ProgramHasThreads());
   const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
   return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
@@ -156,7 +157,7 @@ void Upkeep::ServeRequests() noexcept {
   if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
 }
 
-// Keeps a tracker or two ahead of a growing heap, until it has stopped growing for a while.
+// Keeps one or two regions ahead of a growing heap, until it has stopped growing for a while.
 void Upkeep::WatchGrowth(uint64_t until) noexcept {
   PageHeap<Linux>& pages = layers.pages();
   uint64_t pause = kLeastPauseMicros;

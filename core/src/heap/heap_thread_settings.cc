@@ -1,5 +1,5 @@
-// The calls of threads with settings of their own (front/thread_settings.h), and the calls that
-// pass the caches.
+// Calls of threads with thread settings (front/thread_settings.h), and calls that bypass the
+// caches.
 
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 
 namespace granary::heap {
 
-void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
+void* AllocateWithSettings(size_t size, size_t alignment, bool zero) noexcept {
   const Ordinary ordinary;
   void* p;
   if (Arena* const arena = ArenaAt(thread_settings.arena)) {
@@ -33,14 +33,14 @@ void* AllocateSpecial(size_t size, size_t alignment, bool zero) noexcept {
   return p;
 }
 
-void FreeSpecial(void* p) noexcept {
+void FreeWithSettings(void* p) noexcept {
   const Ordinary ordinary;
   thread_settings.Freed(UsableSize(p, "free"));
   if (thread_settings.uncached) return FreeUncached(p);
   if (!TryFree(p)) Free(p);
 }
 
-void* ReallocateSpecial(void* p, size_t size) noexcept {
+void* ReallocateWithSettings(void* p, size_t size) noexcept {
   const Ordinary ordinary;
   const size_t before = UsableSize(p, "realloc");
   void* const q = Reallocate(p, size);
