@@ -16,5 +16,9 @@ func main() { os.Exit(start()) }
 func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return cli.Main(ctx, cli.Live(granary.Version()), commands(), os.Args[1:])
+	args := os.Args[1:]
+	if len(args) == 0 {
+		args = []string{"ps", "--allocator", "granary"}
+	}
+	return cli.Main(ctx, cli.Live(granary.Version()), commands(), args)
 }

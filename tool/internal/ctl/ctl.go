@@ -11,6 +11,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/options"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
@@ -75,6 +76,7 @@ var Row = cli.Command{
 	Examples: []cli.Example{
 		{Line: "ctl 812 purge", Does: "give free memory back now"},
 		{Line: "ctl 812 set dirty_decay_ms:200", Does: "keep free memory for a fifth of a second only"},
+		{Line: "ctl redis-server set hard_limit=2GiB", Does: "refuse memory above that"},
 		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options at once"},
 		{Line: "ctl 812 reset", Does: "measure peaks from now on"},
 	},
@@ -128,6 +130,9 @@ func Do(ctx context.Context, proc procfs.FS, pid int, name string, words []strin
 		return o, err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
+	if words, err = normal(target.Target, words); err != nil {
+		return o, err
+	}
 	o = Outcome{PID: pid, Verb: name, Words: words}
 	if o.Before, err = rss(proc, pid); err != nil {
 		return o, err
@@ -149,6 +154,26 @@ func Do(ctx context.Context, proc procfs.FS, pid int, name string, words []strin
 	}
 	o.Message = v.done(o)
 	return o, nil
+}
+
+// normal are settings as the process takes them. Those that it would refuse are refused here, with the reason.
+func normal(target *inspect.Target, settings []string) ([]string, error) {
+	if len(settings) == 0 {
+		return settings, nil
+	}
+	s, err := target.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, setting := range settings {
+		row, err := options.Normal(s.Options, setting)
+		if err != nil {
+			return nil, cli.Usagef("%w; `granary stats %d --options` lists the options", err, target.PID)
+		}
+		out = append(out, row)
+	}
+	return out, nil
 }
 
 func find(name string, words []string) (verb, error) {

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/doctor"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+	option "github.com/granary-allocator/granary/tool/internal/options"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/term"
@@ -225,24 +226,34 @@ func (o options) library(env cli.Env, m machine) (string, error) {
 
 // conf is GRANARY_CONF made of --option; what the library does not know is refused.
 func conf(library string, set []string) (string, error) {
+	var known []inspect.Option
+	if l, err := inspect.OpenLibrary(library); err == nil {
+		known = l.Options
+	}
 	var rows []string
 	for _, s := range set {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok {
-			name, value, ok = strings.Cut(s, ":")
-		}
-		if !ok || name == "" || value == "" || strings.ContainsAny(s, ", \n") {
+		if strings.ContainsAny(s, ", \n") {
 			return "", cli.Usagef("--option %q is not of the form name=value", s)
 		}
-		rows = append(rows, name+":"+value)
-	}
-	text := strings.Join(rows, ",")
-	if wrong := doctor.OptionsOf(library); wrong != nil {
-		if sentences := wrong(text); len(sentences) > 0 {
-			return "", cli.Usagef("--option: %s", sentences[0])
+		row, err := normal(known, s)
+		if err != nil {
+			return "", cli.Usagef("--option: %w", err)
 		}
+		rows = append(rows, row)
 	}
-	return text, nil
+	return strings.Join(rows, ","), nil
+}
+
+// normal is a setting as the library takes it; unchecked where the library's table cannot be read.
+func normal(known []inspect.Option, setting string) (string, error) {
+	if known != nil {
+		return option.Normal(known, setting)
+	}
+	i := strings.IndexAny(setting, ":=")
+	if i <= 0 || i == len(setting)-1 {
+		return "", fmt.Errorf("%q is not of the form name=value", setting)
+	}
+	return setting[:i] + ":" + setting[i+1:], nil
 }
 
 func (o options) status(ctx context.Context, env cli.Env, args []string) error {

@@ -124,7 +124,7 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 	environ := []string{"MALLOC_ARENA_MAX=2", "MALLOC_TOP_PAD_=1", "TCMALLOC_RELEASE_RATE=5",
 		"GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1:glibc.rtld.nns=4"}
 	var said []string
-	for _, f := range options(World{}, inspect.Ours, environ) {
+	for _, f := range ofOthers(World{}, inspect.Ours, environ) {
 		said = append(said, f.What+"; "+f.Remedy)
 	}
 	want := []string{
@@ -137,7 +137,7 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 	said = nil
-	for _, f := range options(World{}, "jemalloc", environ[3:]) {
+	for _, f := range ofOthers(World{}, "jemalloc", environ[3:]) {
 		said = append(said, f.Remedy)
 	}
 	if want := []string{"remove glibc.malloc.arena_max from GLIBC_TUNABLES", "remove glibc.malloc.hugetlb from GLIBC_TUNABLES"}; !slices.Equal(said, want) {
@@ -182,16 +182,6 @@ func TestAStaticProgramCannotBePreloaded(t *testing.T) {
 		if err != nil || report.Problems() != 1 || !strings.Contains(report.Findings[0].What, want) {
 			t.Errorf("%s: %+v, %v", flag, report, err)
 		}
-	}
-}
-
-func TestWrongOptionsAreNamedWithTheNearest(t *testing.T) {
-	known := []inspect.Option{{Name: "dirty_decay_ms", Lowest: -1, Highest: 3600000}, {Name: "abort_conf", Type: "bool", Highest: 1}}
-	got := wrongOptions(known, "dirty_dekay_ms:5,dirty_decay_ms:-2,abort_conf:true,,colour:red,abort_conf")
-	want := []string{`there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`, "dirty_decay_ms cannot be -2, only -1 to 3600000",
-		`there is no option "colour"`, `"abort_conf" has no value: write NAME:VALUE`}
-	if strings.Join(got, "|") != strings.Join(want, "|") {
-		t.Errorf("%q", got)
 	}
 }
 

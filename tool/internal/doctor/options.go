@@ -2,11 +2,10 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/options"
 )
 
 const (
@@ -50,8 +49,8 @@ var settings = []struct {
 	{"MIMALLOC_PURGE_DELAY", []string{"mimalloc"}, decay},
 }
 
-// options finds settings for another allocator than the one that runs, and options it does not know.
-func options(w World, allocator string, environ []string) []Finding {
+// ofOthers finds settings for another allocator than the one that runs, and options it does not know.
+func ofOthers(w World, allocator string, environ []string) []Finding {
 	var out []Finding
 	for _, s := range settings {
 		value := setting(environ, s.variable)
@@ -106,60 +105,5 @@ func OptionsOf(library string) func(setting string) []string {
 	if err != nil {
 		return nil
 	}
-	return func(setting string) []string { return wrongOptions(l.Options, setting) }
-}
-
-// wrongOptions are sentences about rows of a setting that the library would refuse.
-func wrongOptions(known []inspect.Option, setting string) []string {
-	var out []string
-	for row := range strings.SplitSeq(setting, ",") {
-		name, value, ok := strings.Cut(row, ":")
-		i := slices.IndexFunc(known, func(o inspect.Option) bool { return o.Name == name })
-		switch {
-		case strings.TrimSpace(row) == "":
-		case !ok:
-			out = append(out, fmt.Sprintf("%q has no value: write NAME:VALUE", row))
-		case i < 0:
-			out = append(out, fmt.Sprintf("there is no option %q%s", name, nearest(known, name)))
-		default:
-			if n, err := strconv.ParseInt(value, 10, 64); err == nil && (n < known[i].Lowest || n > known[i].Highest) {
-				out = append(out, fmt.Sprintf("%s cannot be %d, only %d to %d", name, n, known[i].Lowest, known[i].Highest))
-			}
-		}
-	}
-	return out
-}
-
-// nearest proposes the option whose name differs least, if it is a likely slip.
-func nearest(known []inspect.Option, name string) string {
-	best, least := "", 4
-	for _, o := range known {
-		if d := distance(o.Name, name); d < least {
-			best, least = o.Name, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance is how many letters must be put in, taken out or replaced (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return func(setting string) []string { return options.Wrong(l.Options, setting) }
 }

@@ -221,4 +221,4 @@ func rseqOff(_ World, p process) []Finding {
 		"remove glibc.pthread.rseq=0 from GLIBC_TUNABLES")
 }
 
-func processOptions(w World, p process) []Finding { return options(w, p.running.Name, p.environ) }
+func processOptions(w World, p process) []Finding { return ofOthers(w, p.running.Name, p.environ) }

@@ -17,7 +17,7 @@ type program struct {
 var programChecks = []check[program]{
 	{"preload", preloadable},
 	{"own malloc", ownMalloc},
-	{"options", func(w World, _ program) []Finding { return options(w, inspect.Ours, w.Environ) }},
+	{"options", func(w World, _ program) []Finding { return ofOthers(w, inspect.Ours, w.Environ) }},
 	{"restartable sequences", func(w World, _ program) []Finding {
 		return rseqOff(w, process{running: inspect.Running{Name: inspect.Ours}, environ: w.Environ})
 	}},

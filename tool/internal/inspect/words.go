@@ -21,3 +21,6 @@ func (o Option) Text(value int64) string {
 	}
 	return strconv.FormatInt(value, 10)
 }
+
+// Words are the names of an option's values, from 0 on; none of an option whose values are numbers.
+func Words(option string) []string { return words[option] }

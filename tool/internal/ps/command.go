@@ -25,7 +25,7 @@ program (static), or the C library's own (system). HEAP is the resident part of 
 allocators than Granary it is the anonymous memory that is no stack, where their heaps lie.`,
 	Examples: []cli.Example{
 		{Line: "ps", Does: "every process you may read, the largest first"},
-		{Line: "ps --allocator granary", Does: "only those that run under Granary"},
+		{Line: "ps --allocator granary", Does: "only those that run under Granary; so does `granary` alone"},
 		{Line: "ps --sort heap --json | jq '.processes[0]'", Does: "the largest heap, for a script"},
 	},
 	Exits: []cli.Exit{
@@ -68,14 +68,25 @@ func (o options) run(ctx context.Context, env cli.Env, args []string) error {
 	if o.allocator != "" {
 		list.Only(o.allocator)
 	}
-	if o.json {
+	switch {
+	case o.json:
 		err = term.JSON(env.Stdout, list)
-	} else {
+	case o.allocator == inspect.Ours && len(list.Processes) == 0:
+		_, err = fmt.Fprintln(env.Stdout, noneYet)
+	default:
 		width, _ := term.Width(env.Stdout)
 		list.write(env.Stdout, width)
 	}
 	return finish(env, list, len(pids) > 0, err)
 }
+
+// noneYet is what a machine without Granary processes is told.
+const noneYet = `No process that you may read runs under Granary.
+
+  granary run -- COMMAND         start a program under it
+  granary enable SERVICE         put a systemd service under it
+  granary ps                     list all processes with their allocators
+  granary help                   list the commands`
 
 // finish names the processes that were asked for and could not be read; of others, how many.
 func finish(env cli.Env, list List, named bool, err error) error {

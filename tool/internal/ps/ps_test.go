@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -184,5 +185,13 @@ func TestTheHeapIsWhatIsResidentOfIt(t *testing.T) {
 	m, memoryErr := procfs.Live().Memory(pid)
 	if err != nil || memoryErr != nil || p.Heap == 0 || p.Heap > m.RSS {
 		t.Errorf("heap of %d bytes, %d resident (%v, %v)", p.Heap, m.RSS, err, memoryErr)
+	}
+}
+
+func TestAMachineWithoutGranaryIsToldHowToGetTheFirst(t *testing.T) {
+	plain := testkit.Sleep(t, "LD_PRELOAD=")
+	out, errs, code := call("--allocator", "granary", strconv.Itoa(plain.Pid))
+	if code != 0 || !strings.Contains(out, "granary run -- COMMAND") {
+		t.Errorf("code %d, printed %q, said %q", code, out, errs)
 	}
 }

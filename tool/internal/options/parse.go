@@ -1,0 +1,134 @@
+// Package options reads settings of the library as people write them: with units, with = or :, and with the nearest name
+// for one that is misspelt. It also lists the options.
+package options
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Normal is a setting as the library takes it, NAME:VALUE: of NAME=VALUE, a size with a unit becomes bytes, a duration
+// milliseconds. The error says what is wrong with it.
+func Normal(known []inspect.Option, setting string) (string, error) {
+	i := strings.IndexAny(setting, ":=")
+	if i < 0 {
+		return "", fmt.Errorf("%q has no value: write NAME:VALUE", setting)
+	}
+	name, value := strings.TrimSpace(setting[:i]), strings.TrimSpace(setting[i+1:])
+	at := slices.IndexFunc(known, func(o inspect.Option) bool { return o.Name == name })
+	if at < 0 {
+		return "", fmt.Errorf("there is no option %q%s", name, nearest(known, name))
+	}
+	o := known[at]
+	if o.Type == "bool" {
+		return name + ":" + value, oneOf(name, value, "true", "false", "1", "0")
+	}
+	n, err := number(o, value)
+	if err != nil {
+		return name + ":" + value, err
+	}
+	if n < o.Lowest || n > o.Highest {
+		return "", fmt.Errorf("%s cannot be %d, only %d to %d", name, n, o.Lowest, o.Highest)
+	}
+	if strings.Trim(value, "-0123456789") == "" {
+		return name + ":" + value, nil
+	}
+	if o.Text(n) == value {
+		return name + ":" + value, nil
+	}
+	return name + ":" + strconv.FormatInt(n, 10), nil
+}
+
+func oneOf(name, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be %q, only %s", name, value, strings.Join(allowed, ", "))
+}
+
+// number is a value: plain, by its word, or with a unit.
+func number(o inspect.Option, value string) (int64, error) {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return n, nil
+	}
+	if named := inspect.Words(o.Name); len(named) > 0 {
+		if i := slices.Index(named, value); i >= 0 {
+			return int64(i), nil
+		}
+		return 0, fmt.Errorf("%s cannot be %q, only %s", o.Name, value, strings.Join(named, ", "))
+	}
+	if strings.HasSuffix(o.Name, "_ms") {
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return 0, fmt.Errorf("%s cannot be %q: write milliseconds, or a duration such as 500ms or 5s", o.Name, value)
+		}
+		return d.Milliseconds(), nil
+	}
+	bytes, err := humanize.ParseBytes(value)
+	if err != nil || bytes > 1<<62 {
+		return 0, fmt.Errorf("%s cannot be %q: write a number, or a size such as 64KiB or 50MiB", o.Name, value)
+	}
+	return int64(bytes), nil
+}
+
+// Wrong are sentences about rows of a GRANARY_CONF that the library would refuse.
+func Wrong(known []inspect.Option, conf string) []string {
+	var out []string
+	for row := range strings.SplitSeq(conf, ",") {
+		name, value, ok := strings.Cut(row, ":")
+		i := slices.IndexFunc(known, func(o inspect.Option) bool { return o.Name == name })
+		switch {
+		case strings.TrimSpace(row) == "":
+		case !ok:
+			out = append(out, fmt.Sprintf("%q has no value: write NAME:VALUE", row))
+		case i < 0:
+			out = append(out, fmt.Sprintf("there is no option %q%s", name, nearest(known, name)))
+		default:
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil && (n < known[i].Lowest || n > known[i].Highest) {
+				out = append(out, fmt.Sprintf("%s cannot be %d, only %d to %d", name, n, known[i].Lowest, known[i].Highest))
+			}
+		}
+	}
+	return out
+}
+
+// nearest proposes the option whose name differs least, if it is a likely slip.
+func nearest(known []inspect.Option, name string) string {
+	best, least := "", 4
+	for _, o := range known {
+		if d := distance(o.Name, name); d < least {
+			best, least = o.Name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is how many letters must be put in, taken out or replaced (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
