@@ -60,11 +60,12 @@ func TestTotalsOfTheLargeTree(t *testing.T) {
 
 func TestPrintedPages(t *testing.T) {
 	for name, args := range map[string]string{
-		"strings": "redis --keys 15M --key uuid --value 100 --expires 0.5",
-		"hashes":  "redis --keys 2M --type hash --members 20 --member 8 --value 100",
-		"numbers": "rax --keys 1M --key {seq:6}",
-		"items":   "memcached --keys 10M --key 20 --value 100",
-		"table":   "container unordered_map --count 10M --element string:36 --value 8",
+		"strings":     "redis --keys 15M --key uuid --value 100 --expires 0.5",
+		"hashes":      "redis --keys 2M --type hash --members 20 --member 8 --value 100",
+		"numbers":     "rax --keys 1M --key {seq:6}",
+		"items":       "memcached --keys 10M --key 20 --value 100",
+		"connections": "mariadb --connections 4096",
+		"table":       "container unordered_map --count 10M --element string:36 --value 8",
 	} {
 		out, errs, code := call(t, append(strings.Fields(args), "--allocator", "glibc,jemalloc,jemalloc-redis,tcmalloc,mimalloc")...)
 		if code != 0 {
@@ -115,6 +116,8 @@ func TestWrongLinesAreOneSentence(t *testing.T) {
 		"memcached --keys 1 --key 300":                "keys of up to 250 bytes",
 		"memcached --keys 1 --value 600k":             "spread over several chunks",
 		"memcached --keys 1 --factor 1":               "a --factor above 1",
+		"mariadb":                                     "say how many connections",
+		"mariadb --connections 1 --thread-stack 7":    "--thread-stack 7 is not between",
 		"container":                                   "say the kind of container",
 		"container tree":                              `"tree" is no kind of container`,
 		"container map":                               "say how many elements",

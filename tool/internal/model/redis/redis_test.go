@@ -221,10 +221,29 @@ func (s Spec) String() string {
 	return fmt.Sprintf("%d %s keys of %d, %d elements of %d%v and %d%v", s.Keys, s.Type, s.Key.Len, s.Members, s.Member.Len, s.Member.Ints, s.Value.Len, s.Value.Ints)
 }
 
+// scale makes the data sets larger: GRANARY_MODEL_SCALE, 1 without it.
+func scale(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("GRANARY_MODEL_SCALE")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		t.Fatalf("GRANARY_MODEL_SCALE=%s is not a factor", text)
+	}
+	return n
+}
+
 func TestUsedMemoryIsThatOfRealServers(t *testing.T) {
 	for _, l := range servers(t) {
 		for _, s := range grid {
 			s.Server = l.model
+			if s.Keys == 1 {
+				s.Members *= scale(t)
+			} else {
+				s.Keys *= scale(t)
+			}
 			if err := l.FlushAll(context.Background()).Err(); err != nil {
 				t.Fatal(err)
 			}
