@@ -1,5 +1,5 @@
-// n + word, the word read once and in no order with other memory. Compilers load an atomic into a
-// register of its own before they add; the lookup of free() counts every instruction.
+// Returns n + word, with one relaxed load of the word. For this a compiler emits a load and an add;
+// the assembly below is one instruction, and the page map lookup of free() needs every one.
 #pragma once
 
 #include <atomic>

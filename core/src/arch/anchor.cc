@@ -6,7 +6,7 @@ constinit Anchor anchor{.cache_index = &anchor.unregistered.concurrency_id,
                         .cache = {anchor.null_cache, anchor.null_cache}};
 __thread uintptr_t thread_area = 0;
 
-// Whoever reads the table meanwhile finds a list that is empty, whichever it is.
+// A thread that reads the table meanwhile gets one list or the other; both are empty.
 void UseReadyLists(bool use) noexcept {
   if (use == anchor.ready_lists) return;
   const auto lists = MakeFineLists(use);

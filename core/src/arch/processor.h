@@ -1,4 +1,4 @@
-// What of the processor the allocator adapts to.
+// Properties of the processor that the allocator adapts to.
 #pragma once
 
 #include "base/compiler.h"
@@ -9,10 +9,10 @@
 
 namespace granary::arch {
 
-// Whether a load of what was stored just before costs so little that malloc may take what free
-// wrote last. So measured on AMD's families 19h and 1Ah (Zen 3 to 5); Intel's Xeons wait
-// (docs/decisions, 0015).
-inline bool ForwardsStoresAtOnce() noexcept {
+// Whether store-to-load forwarding is so fast that malloc can pop the pointer that free has just
+// pushed. Measurements (docs/decisions, 0015) show this for AMD's families 19h and 1Ah (Zen 3 to
+// 5), not for Intel's Xeons.
+inline bool ForwardsStoresFast() noexcept {
 #if defined(__x86_64__)
   constexpr unsigned kAmd[] = {0x68747541, 0x69746e65, 0x444d4163};  // "AuthenticAMD"
   unsigned highest, b, c, d;

@@ -1,4 +1,4 @@
-// The critical sections of the front for the machine compiled for.
+// The critical sections of the front for the target architecture.
 #pragma once
 
 #include "base/compiler.h"
@@ -13,7 +13,7 @@
 
 namespace granary::arch {
 
-// The same where what is to be done comes later.
+// As Pop below, but sets *due for a sample, so that the caller can record it later.
 static inline void* Pop(uint64_t c, bool* due) {
   return Pop(c, [due](void* p) {
     *due = true;

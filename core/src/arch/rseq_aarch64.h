@@ -1,7 +1,8 @@
-// The critical sections of the front on arm64; see rseq_x86_64.h for what each does.
+// The critical sections of the front on arm64. rseq_x86_64.h describes each function.
 //
-// Registers: %[r] thread_area, %[x] anchor.cache_index, %[c] class. %[w] is the
-// address of the class's header, %[s] of the slot below the cursor.
+// Registers: %[r] thread_area, %[x] anchor.cache_index, %[c] list, %[w] address of the list's
+// header,
+// %[s] address of the top slot.
 #pragma once
 
 #include "arch/anchor.h"
@@ -119,11 +120,11 @@ static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   return k;
 }
 
-static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t least) {
+static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t min_cursor) {
   uint64_t t, h, w, s, k;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                         "and %[t], %[h], #0xffff\n"
-                        "cmp %[t], %[least]\n"
+                        "cmp %[t], %[min_cursor]\n"
                         "b.lo %l[fewer]\n"
                         "sub %[s], %[s], %[n], lsl #3\n"
                         "mov %[k], #0\n"
@@ -136,7 +137,7 @@ static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t least) {
                         "str %[h], [%[w]]\n" GRANARY_RSEQ_END
                         : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [k] "=&r"(k)
                         : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n),
-                          [least] "r"(least)
+                          [min_cursor] "r"(min_cursor)
                         : "memory", "cc"
                         : fewer);
   return true;
@@ -146,11 +147,11 @@ fewer:
 
 #define GRANARY_COPY_PAIR(from, to) "ldp %[t], %[v], " from "\n" "stp %[t], %[v], " to "\n"
 
-static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {
+static inline bool PopGroup(uint64_t c, void** to, uint64_t min_cursor) {
   uint64_t t, h, w, s, v;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                         "and %[t], %[h], #0xffff\n"
-                        "cmp %[t], %[least]\n"
+                        "cmp %[t], %[min_cursor]\n"
                         "b.lo %l[fewer]\n"
                         GRANARY_COPY_PAIR("[%[s], #-120]", "[%[to]]")
                         GRANARY_COPY_PAIR("[%[s], #-104]", "[%[to], #16]")
@@ -163,7 +164,7 @@ static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {
                         "sub %[h], %[h], #16\n"
                         "str %[h], [%[w]]\n" GRANARY_RSEQ_END
                         : [t] "=&r"(t), [h] "=&r"(h), [w] "=&r"(w), [s] "=&r"(s), [v] "=&r"(v)
-                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [least] "r"(least)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [min_cursor] "r"(min_cursor)
                         : "memory", "cc"
                         : fewer);
   return true;
@@ -171,7 +172,7 @@ fewer:
   return false;
 }
 
-static inline bool PushBlock(uint64_t c, void* const* from, uint64_t floor) {
+static inline bool PushGroup(uint64_t c, void* const* from, uint64_t floor) {
   uint64_t t, h, w, s, v;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                         "and %[t], %[h], #0xffff\n"

@@ -1,8 +1,8 @@
-// The critical sections, interrupted everywhere. First each is stepped through outside of the
-// kernel's care, which tells where its instructions begin. Then it runs once for each of them with
-// a breakpoint there: the signal makes the kernel abort the section before that instruction, and
-// the result must be as if nothing had happened. At last each step of its course, loops included,
-// is aborted as the kernel would do it.
+// Aborts the critical sections before every instruction. First the test single-steps each section
+// in an area that the kernel does not know; this records where the instructions begin. Then the
+// section runs once for each instruction with a breakpoint there: the signal makes the kernel abort
+// the section before that instruction, and the result must equal the result without an abort. Last,
+// the test itself aborts each step of a run, loops included, as the kernel does.
 #include "arch/rseq.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 namespace granary {
 namespace {
 
-// As the kernel reads it (linux/rseq.h).
+// The kernel's struct rseq_cs (linux/rseq.h).
 struct Section {
   uint32_t version, flags;
   uint64_t start, bytes, abort;
@@ -40,10 +40,10 @@ struct Section {
 
 constexpr uint64_t kClass = 3;
 constexpr size_t kFloor = kMaxClasses;
-constexpr size_t kSlots = kBlock + 2;
+constexpr size_t kSlots = kGroup + 2;
 constexpr uint64_t kAllocation = 0x10000;
 
-// A cache of one list whose slots are above its floor, of which `held` are taken.
+// A cache with one list; `held` of its slots hold objects.
 struct Words {
   explicit Words(size_t held) {
     for (size_t i = 1; i <= kSlots; ++i) at[kFloor + i] = i <= held ? 16 * i : 1;
@@ -54,10 +54,10 @@ struct Words {
   CacheWords at[kMaxClasses + kSlots + 2] = {};
 };
 
-// What an operation returned and left behind.
+// The result of an operation, the popped pointers, and the cache afterwards.
 struct Outcome {
   uint64_t result;
-  std::vector<void*> taken;
+  std::vector<void*> popped;
   Words words;
   bool operator==(const Outcome&) const = default;
 };
@@ -70,7 +70,7 @@ struct Operation {
 
 void* Pointer(uintptr_t n) { return reinterpret_cast<void*>(n); }
 
-// Marks the pointer where a sample is due.
+// Added to the result of DoPop when a sample is due.
 constexpr uint64_t kDue = uint64_t{1} << 60;
 __attribute__((noinline)) uint64_t DoPop() {
   bool due = false;
@@ -97,44 +97,45 @@ std::vector<Operation> Operations() {
   const auto store_elsewhere = [](Words& words, void**) -> uint64_t {
     return arch::CompareStore(words.at + 1, kFloor + 2, 32, 48);
   };
-  const auto pop_block = [](Words&, void** batch) -> uint64_t {
-    return arch::PopBlock(kClass, batch, kFloor + kBlock);
+  const auto pop_group = [](Words&, void** batch) -> uint64_t {
+    return arch::PopGroup(kClass, batch, kFloor + kGroup);
   };
   const auto pop_run = [](Words&, void** batch) -> uint64_t {
     return arch::PopRun(kClass, batch, 5, kFloor + 5);
   };
-  const auto push_block = [](Words&, void** batch) -> uint64_t {
-    for (uintptr_t i = 0; i < kBlock; ++i) batch[i] = Pointer(160 * (i + 1));
-    return arch::PushBlock(kClass, batch, kFloor);
+  const auto push_group = [](Words&, void** batch) -> uint64_t {
+    for (uintptr_t i = 0; i < kGroup; ++i) batch[i] = Pointer(160 * (i + 1));
+    return arch::PushGroup(kClass, batch, kFloor);
   };
   return {{"pop", 3, pop},
-          {"pop of nothing", 0, pop_sample},
+          {"pop from an empty list", 0, pop_sample},
           {"pop of a sample", 3, pop_sample},
-          {"pop a block", kBlock + 1, pop_block},
-          {"pop a block of the last", kBlock, pop_block},
-          {"pop a block of fewer", kBlock - 1, pop_block},
+          {"pop a group", kGroup + 1, pop_group},
+          {"pop the last group", kGroup, pop_group},
+          {"pop a group from fewer", kGroup - 1, pop_group},
           {"pop a run", 7, pop_run},
-          {"pop a run of the last", 5, pop_run},
-          {"pop a run of fewer", 4, pop_run},
-          {"push a block", 0, push_block},
-          {"push a block where not empty", 1, push_block},
+          {"pop the last run", 5, pop_run},
+          {"pop a run from fewer", 4, pop_run},
+          {"push a group", 0, push_group},
+          {"push a group to a list that is not empty", 1, push_group},
           {"push", 3, push},
-          {"push where full", kSlots, push},
+          {"push to a full list", kSlots, push},
           {"pop four", 5, pop_many},
           {"pop the last two", 2, pop_many},
-          {"pop four of nothing", 0, pop_many},
+          {"pop four from an empty list", 0, pop_many},
           {"push four", 0, push_many},
           {"push two that fit", kSlots - 2, push_many},
-          {"push four where full", kSlots, push_many},
-          {"store what fits", 3, store},
+          {"push four to a full list", kSlots, push_many},
+          {"store where the word is equal", 3, store},
           {"store where it differs", 1, store},
           {"store in another's cache", 3, store_elsewhere}};
 }
 
-// What the signal handlers share with the test; there is one thread.
+// Data that the signal handlers share with the test, which has one thread.
 struct Stepper {
-  const Section* section = nullptr;  // of the operation that is stepped through
-  // Each address in the section, as it was come by; a handler must not allocate.
+  const Section* section = nullptr;  // of the current operation
+  // The addresses inside the section in the order of execution. An array, because a signal handler
+  // must not allocate.
   uint64_t course[256];
   size_t steps = 0;
   size_t abort_at = ~size_t{0};  // the step to abort
@@ -152,7 +153,7 @@ uintptr_t Relative(const RestartArea* area) {
   return AddressOf(area) - AddressOf(&anchor.unregistered);
 }
 
-// After each instruction, while the trap flag is set.
+// Runs after each instruction while the trap flag is set.
 [[maybe_unused]] void OnStep(int, siginfo_t*, void* context) {
   auto& ip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
   const auto* const section = reinterpret_cast<const Section*>(anchor.unregistered.sequence);
@@ -166,7 +167,7 @@ uintptr_t Relative(const RestartArea* area) {
   ip = static_cast<greg_t>(section->abort);
 }
 
-// The sanitizers have no shadow of the code.
+// In assembly, because the sanitizers keep no shadow memory for code.
 void SetCode(uint8_t* at, uint8_t byte) {
   __asm__ volatile("movb %1, (%0)" ::"r"(at), "q"(byte) : "memory");
 }
@@ -213,12 +214,12 @@ class RseqTest : public testing::Test {
   Outcome Run(const Operation& op) {
     Words words(op.held);
     Publish(words);
-    void* batch[kBlock] = {};
+    void* batch[kGroup] = {};
     const uint64_t result = op.run(words, batch);
-    return {result, std::vector<void*>(batch, batch + kBlock), words};
+    return {result, std::vector<void*>(batch, batch + kGroup), words};
   }
 
-  // Outside of the kernel's care: it looks at its own area only.
+  // Single-steps op in anchor.unregistered, which the kernel does not read.
   Outcome Step(const Operation& op, size_t abort_at) {
     thread_area = 0;
     anchor.unregistered = RestartArea{};
@@ -227,15 +228,15 @@ class RseqTest : public testing::Test {
     stepper.aborts = 0;
     Words words(op.held);
     Publish(words);
-    void* batch[kBlock] = {};
+    void* batch[kGroup] = {};
     SetTrapFlag();
     const uint64_t result = op.run(words, batch);
     ClearTrapFlag();
     anchor.unregistered = RestartArea{};
-    return {result, std::vector<void*>(batch, batch + kBlock), words};
+    return {result, std::vector<void*>(batch, batch + kGroup), words};
   }
 
-  // With a breakpoint at `at`, under the kernel's care.
+  // Runs op in the kernel's area, with a breakpoint at `at`.
   Outcome Break(const Operation& op, uint64_t at) {
     thread_area = Relative(KernelArea());
     stepper.aborts = 0;
@@ -265,7 +266,7 @@ class RseqTest : public testing::Test {
   int32_t* index_;
 };
 
-TEST_F(RseqTest, OperationsDoWhatTheySay) {
+TEST_F(RseqTest, EachOperationHasItsDocumentedResult) {
   thread_area = 0;
   anchor.unregistered = RestartArea{};
   for (const Operation& op : Operations()) {
@@ -277,7 +278,7 @@ TEST_F(RseqTest, OperationsDoWhatTheySay) {
     if (name == "pop") {
       EXPECT_EQ(outcome.result, 48u);
       EXPECT_EQ(cursor, kFloor + 2);
-      EXPECT_EQ(outcome.words.at[kClass] >> 16, 0u) << "one allocation of one that was left";
+      EXPECT_EQ(outcome.words.at[kClass] >> 16, 0u) << "the count was one";
     } else if (name == "pop of a sample") {
       EXPECT_EQ(outcome.result, 48u + kDue);
       EXPECT_EQ(cursor, kFloor + 2);
@@ -287,24 +288,24 @@ TEST_F(RseqTest, OperationsDoWhatTheySay) {
       EXPECT_EQ(cursor, kFloor + 4);
     } else if (name == "pop four") {
       EXPECT_EQ(outcome.result, 4u);
-      for (uintptr_t i = 0; i < 4; ++i) EXPECT_EQ(outcome.taken[i], Pointer(16 * (5 - i)));
+      for (uintptr_t i = 0; i < 4; ++i) EXPECT_EQ(outcome.popped[i], Pointer(16 * (5 - i)));
       EXPECT_EQ(outcome.words.at[kClass], kFloor + 1) << "none of them an allocation";
     } else if (name == "push two that fit") {
       EXPECT_EQ(outcome.result, 2u);
       EXPECT_EQ(outcome.words.at[kFloor + kSlots], 320u);
       EXPECT_EQ(cursor, kFloor + kSlots);
-    } else if (name == "pop a block") {
+    } else if (name == "pop a group") {
       EXPECT_EQ(outcome.result, 1u);
-      for (uintptr_t i = 0; i < kBlock; ++i) EXPECT_EQ(outcome.taken[i], Pointer(16 * (i + 2)));
+      for (uintptr_t i = 0; i < kGroup; ++i) EXPECT_EQ(outcome.popped[i], Pointer(16 * (i + 2)));
       EXPECT_EQ(outcome.words.at[kClass], kFloor + 1) << "none of them an allocation";
-    } else if (name == "push a block") {
+    } else if (name == "push a group") {
       EXPECT_EQ(outcome.result, 1u);
-      for (uintptr_t i = 1; i <= kBlock; ++i) EXPECT_EQ(outcome.words.at[kFloor + i], 160 * i);
-      EXPECT_EQ(cursor, kFloor + kBlock);
-    } else if (name == "store what fits") {
+      for (uintptr_t i = 1; i <= kGroup; ++i) EXPECT_EQ(outcome.words.at[kFloor + i], 160 * i);
+      EXPECT_EQ(cursor, kFloor + kGroup);
+    } else if (name == "store where the word is equal") {
       EXPECT_EQ(outcome.result, 1u);
       EXPECT_EQ(outcome.words.at[kFloor + 2], 48u);
-    } else if (name.find("nothing") != std::string::npos || name.find("full") != name.npos ||
+    } else if (name.find("empty list") != std::string::npos || name.find("full") != name.npos ||
                name.find("fewer") != name.npos || name.find("not empty") != name.npos ||
                name == "store where it differs" || name == "store in another's cache") {
       EXPECT_EQ(outcome.result, 0u);
@@ -313,7 +314,7 @@ TEST_F(RseqTest, OperationsDoWhatTheySay) {
   }
 }
 
-// The thread sanitizer takes locks of its own between the instructions of this one thread.
+// The thread sanitizer takes its own locks between the instructions of this thread.
 #if !defined(__SANITIZE_THREAD__)
 
 TEST_F(RseqTest, AnAbortBeforeAnyInstructionChangesNothing) {
@@ -350,7 +351,7 @@ TEST_F(RseqTest, AnAbortAtAnyStepChangesNothing) {
   }
 }
 
-// The last instruction of each section is the store that commits: nothing of it is seen before.
+// The last instruction of each section is the store that commits.
 TEST_F(RseqTest, NothingButSlotsChangesBeforeTheCommit) {
   SetHandler(OnStep);
   for (const Operation& op : Operations()) {
@@ -363,7 +364,7 @@ TEST_F(RseqTest, NothingButSlotsChangesBeforeTheCommit) {
     const auto* const signature = reinterpret_cast<const uint8_t*>(section.abort) - 4;
     uint32_t value = 0;
     for (int i = 3; i >= 0; --i) value = value << 8 | GetCode(signature + i);
-    EXPECT_EQ(value, 0x53053053u) << "the kernel jumps only behind the signature";
+    EXPECT_EQ(value, 0x53053053u) << "the kernel requires the signature before the abort handler";
   }
 }
 

@@ -1,15 +1,16 @@
-// The critical sections of the front on x86-64. Each finds this CPU's cache, works on the slots
-// above or below the cursor and commits with one store to the class's header; a thread that is
-// preempted, migrated or signalled before the commit starts again (linux/rseq.h; Desnoyers,
-// "Restartable sequences"). The abort handler must follow the signature given at registration.
+// The critical sections of the front on x86-64. Each finds the cache of this CPU, reads or writes
+// slots next to the cursor and commits with one store to the list's header. If the kernel preempts,
+// migrates or signals the thread before the commit, the section starts again (linux/rseq.h;
+// Desnoyers, "Restartable sequences"). The signature given at registration must precede the abort
+// handler.
 //
-// A cursor counts words from the cache's second: the slot below it is word `cursor`, the one at it
-// word `cursor + 1`. A zero in either stops: empty there, full here.
+// The cursor is the index of the top slot's word in the cache. A zero in that word means that the
+// list is empty; a zero in the word after it means that the list is full.
 //
-// All functions are of each file's own: of those that files share, the linker would discard all
-// copies but one, and their descriptions in __rseq_cs with nothing left to describe.
+// All functions have internal linkage. For functions with external linkage the linker would keep
+// one copy, and the __rseq_cs entries of the discarded copies would describe no code.
 //
-// Registers: %[a] anchor, %[r] thread_area, %[x] anchor.cache_index, %[c] class.
+// Registers: %[a] anchor, %[r] thread_area, %[x] anchor.cache_index, %[c] list.
 #pragma once
 
 #include "arch/anchor.h"
@@ -41,8 +42,8 @@ namespace granary::arch {
       [area] "i"(offsetof(Anchor, unregistered) + offsetof(RestartArea, sequence)),       \
       [table] "i"(offsetof(Anchor, cache) + kUnregisteredIndices * sizeof(CacheWords*))
 
-// Takes the top slot of class c, counting one allocation; nullptr if the cache is empty. If the
-// count was zero, which the borrow of the commit tells, returns sampled(slot).
+// Pops the top pointer of list c and counts one allocation; nullptr if the list is empty. If the
+// count was zero, the subtraction of the commit borrows, and the result is sampled(pointer).
 template <class Sampled>
 GRANARY_ALWAYS_INLINE void* Pop(uint64_t c, Sampled&& sampled) {
   void* result;
@@ -66,7 +67,7 @@ due:
   return sampled(result);
 }
 
-// Puts p on top of class c; false if the cache is full.
+// Pushes p to list c; false if the list is full.
 GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
@@ -84,7 +85,7 @@ full:
   return false;
 }
 
-// Puts up to n pointers on top of class c; returns how many.
+// Pushes up to n pointers to list c; returns the number of pushed pointers.
 static inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
   uint64_t t, h, k, v;
   __asm__ volatile(GRANARY_RSEQ_BEGIN
@@ -107,7 +108,8 @@ static inline size_t PushMany(uint64_t c, void* const* from, size_t n) {
   return k;
 }
 
-// Takes up to n pointers from the top of class c, counting no allocation; returns how many.
+// Pops up to n pointers from list c, the top one first, and counts no allocation; returns the number
+// of popped pointers.
 static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   uint64_t t, h, k, v;
   __asm__ volatile(GRANARY_RSEQ_BEGIN
@@ -130,13 +132,13 @@ static inline size_t PopMany(uint64_t c, void** to, size_t n) {
   return k;
 }
 
-// Takes n pointers from the top of class c, the topmost last, counting no allocation; false, and
-// takes none, if the class's cursor is below `least`.
-static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t least) {
+// Pops n pointers from list c, the top one last, and counts no allocation. If the cursor is below
+// `min_cursor`, pops nothing and returns false.
+static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t min_cursor) {
   uint64_t t, h, source, target, count;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
                         "movzwl (%[t],%[c],8), %k[h]\n"
-                        "cmpq %[least], %[h]\n"
+                        "cmpq %[min_cursor], %[h]\n"
                         "jb %l[fewer]\n"
                         "subq %[n], %[h]\n"
                         "leaq 8(%[t],%[h],8), %[source]\n"
@@ -147,7 +149,7 @@ static inline bool PopRun(uint64_t c, void** to, uint64_t n, uint64_t least) {
                         : [t] "=&r"(t), [h] "=&r"(h), [source] "=&S"(source),
                           [target] "=&D"(target), [count] "=&c"(count)
                         : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [n] "r"(n),
-                          [least] "r"(least)
+                          [min_cursor] "r"(min_cursor)
                         : "memory", "cc"
                         : fewer);
   return true;
@@ -155,7 +157,7 @@ fewer:
   return false;
 }
 
-// The slots were written one at a time, which a load of two would have to wait for.
+// Loads one slot at a time: a load that spans two recent stores cannot be forwarded and stalls.
 #define GRANARY_GATHER_PAIR(n, low, high, to) \
   "movlps " low ", %%xmm" n "\n"             \
   "movhps " high ", %%xmm" n "\n"            \
@@ -165,13 +167,13 @@ fewer:
   "movups %%xmm" n ", " to "\n"
 #define GRANARY_CLOBBERS "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3"
 
-// Takes kBlock pointers from the top of list c, the topmost last, counting no allocation; false,
-// and takes none, if the list's cursor is below `least`.
-static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {
+// Pops kGroup pointers from list c, the top one last, and counts no allocation. If the cursor is
+// below `min_cursor`, pops nothing and returns false.
+static inline bool PopGroup(uint64_t c, void** to, uint64_t min_cursor) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
                         "movzwl (%[t],%[c],8), %k[h]\n"
-                        "cmpq %[least], %[h]\n"
+                        "cmpq %[min_cursor], %[h]\n"
                         "jb %l[fewer]\n"
                         GRANARY_GATHER_PAIR("0", "-120(%[t],%[h],8)", "-112(%[t],%[h],8)", "(%[to])")
                         GRANARY_GATHER_PAIR("1", "-104(%[t],%[h],8)", "-96(%[t],%[h],8)", "16(%[to])")
@@ -183,7 +185,7 @@ static inline bool PopBlock(uint64_t c, void** to, uint64_t least) {
                         GRANARY_GATHER_PAIR("3", "-8(%[t],%[h],8)", "(%[t],%[h],8)", "112(%[to])")
                         "subq $16, (%[t],%[c],8)\n" GRANARY_RSEQ_END
                         : [t] "=&r"(t), [h] "=&r"(h)
-                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [least] "r"(least)
+                        : GRANARY_RSEQ_INPUTS, [c] "r"(c), [to] "r"(to), [min_cursor] "r"(min_cursor)
                         : GRANARY_CLOBBERS
                         : fewer);
   return true;
@@ -191,9 +193,9 @@ fewer:
   return false;
 }
 
-// Puts kBlock pointers into list c, the last on top; false, and puts none, unless its cursor is
-// `floor` and there are slots.
-static inline bool PushBlock(uint64_t c, void* const* from, uint64_t floor) {
+// Pushes kGroup pointers to list c, the last one on top. If the cursor is not `floor`, or the list
+// has no slots, pushes nothing and returns false.
+static inline bool PushGroup(uint64_t c, void* const* from, uint64_t floor) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
                         "movzwl (%[t],%[c],8), %k[h]\n"
@@ -223,8 +225,8 @@ not_empty:
 #undef GRANARY_COPY_PAIR
 #undef GRANARY_CLOBBERS
 
-// If this CPU's cache is `cache` and its word `index` holds `expected`,
-// stores `value` there.
+// If `cache` is the cache of this CPU and its word `index` equals `expected`, stores `value` in that
+// word and returns true.
 static inline bool CompareStore(CacheWords* cache, uint64_t index, uint64_t expected, uint64_t value) {
   uint64_t t;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN

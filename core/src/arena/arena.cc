@@ -358,7 +358,7 @@ void Arena::Purge(bool all) noexcept {
   }
   FlushStashes();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
-    central_.ReleasePages(c, central_.SlabsToInspect(c), Central<Hooked>::Patience::kNone);
+    central_.ReleasePages(c, central_.SlabsToInspect(c), Central<Hooked>::Eligible::kFreePages);
   }
   pages_.ReleaseAll();
   Report();

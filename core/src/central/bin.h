@@ -1,5 +1,5 @@
-// The slabs of one small class: a partly used one is found by how full it is, fullest first, so
-// that the emptier ones drain and their pages go back. Not thread-safe by itself: Central holds the
+// The slabs of one small class. The fullest slab with a free object serves first, so that the
+// emptier slabs become empty and their pages can be released. Not thread-safe: Central holds the
 // lock.
 #pragma once
 
@@ -33,27 +33,25 @@ class Bin {
     Unqueue(s);
   }
 
-  size_t Take(Slab* s, void** to, size_t n, unsigned page_shift) {
+  // Allocates up to n objects of s; returns their number.
+  size_t Allocate(Slab* s, void** to, size_t n, unsigned page_shift) {
     const size_t clean = s->CleanBytes(page_shift);
-    const size_t taken = s->Take(to, n, page_shift);
+    const size_t count = s->Allocate(to, n, page_shift);
     if (clean != 0) clean_bytes_ = clean_bytes_ - (clean - s->CleanBytes(page_shift));
-    free_objects_ = free_objects_ - taken;
+    free_objects_ = free_objects_ - count;
     Relink(s);
-    return taken;
+    return count;
   }
 
-  // Objects of s have become free (Slab::Give), `count` of them.
-  void Gave(Slab* s, size_t count) {
+  // Call it after Slab::Free freed `count` objects of s.
+  void Freed(Slab* s, size_t count) {
     free_objects_ = free_objects_ + count;
     Relink(s);
-    if (!s->queued) {
-      s->queued = true;
-      queue_length_ = queue_length_ + 1;
-      queue_.PushBack(s);
-    }
+    if (!s->queued) Enqueue(s);
   }
 
-  // Sets aside the objects on `pages`, all of them free, and puts them back.
+  // Hide makes the objects on `pages` unavailable; all of them must be free. Unhide makes them
+  // available again. Hide returns the number of objects.
   size_t Hide(Slab* s, uint64_t pages, unsigned page_shift) {
     const size_t hidden = ForObjectsOn(s, pages, page_shift, ClearBits);
     s->free = static_cast<uint16_t>(s->free - hidden);
@@ -69,20 +67,21 @@ class Bin {
     Relink(s);
   }
 
-  // The pages went back to the system.
-  void Cleaned(Slab* s, uint64_t pages, unsigned page_shift) {
+  // Call it after `pages` were released to the system.
+  void MarkClean(Slab* s, uint64_t pages, unsigned page_shift) {
     const size_t before = s->CleanBytes(page_shift);
     s->clean |= pages;
     clean_bytes_ = clean_bytes_ + (s->CleanBytes(page_shift) - before);
   }
 
-  // The slab whose pages were looked at longest ago, taken from the queue; nullptr if none waits.
+  // The queue holds the slabs whose free pages wait for an inspection. NextToInspect removes the
+  // first slab and returns it; nullptr if the queue is empty.
   Slab* NextToInspect() {
     Slab* s = queue_.first();
     if (s != nullptr) Unqueue(s);
     return s;
   }
-  void InspectAgain(Slab* s) {
+  void Enqueue(Slab* s) {
     s->queued = true;
     queue_length_ = queue_length_ + 1;
     queue_.PushBack(s);
@@ -163,7 +162,7 @@ class Bin {
   uint32_t partial_ = 0;  // slabs with a free object
   Hint<uint32_t> queue_length_;
   Hint<size_t> free_objects_;
-  Hint<size_t> clean_bytes_;  // of all slabs, pages that hold nothing
+  Hint<size_t> clean_bytes_;  // of all slabs
 };
 
 }  // namespace granary

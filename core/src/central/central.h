@@ -1,5 +1,6 @@
-// Objects by the batch, for all CPUs: small ones cut from slabs, medium ones spans of the page
-// heap. One lock a class. Each returned address is checked here, where its slab is at hand.
+// The slab layer: batches of objects for all CPUs. Small objects are cut from slabs; a medium
+// object is a span of the page heap. Each class has one lock. Return checks each address, because
+// here its slab is known.
 #pragma once
 
 #include <atomic>
@@ -20,22 +21,23 @@ namespace granary {
 struct CentralStats {
   size_t slabs = 0;
   size_t free_objects = 0;  // in slabs
-  size_t used_objects = 0;  // handed to the layers above
+  size_t used_objects = 0;  // live, or cached by the layers above
   size_t partial_slabs = 0;
-  size_t clean_bytes = 0;  // in slabs, of pages that hold nothing
+  size_t clean_bytes = 0;  // in slabs
 };
 
-// How full the slab of one object is, and all slabs of its class that have a free object.
+// How full the slab of one object is, and how full the partial slabs of its class are: the slabs
+// with a free object.
 struct Occupancy {
-  const void* slab = nullptr;  // nullptr if the object lies in none
-  size_t objects = 0;          // that a slab has
+  const void* slab = nullptr;  // nullptr if the object is in no slab
+  size_t objects = 0;          // in a slab of this class, free or not
   size_t bytes = 0;            // of a slab
-  size_t free = 0;             // of them
+  size_t free = 0;             // free objects in this slab
   size_t partial_slabs = 0;
   size_t partial_used = 0;  // objects in use in the partial slabs
   size_t slabs = 0;
-  bool serves_next = false;  // it is the slab that serves the next request
-  size_t next_used = 0;      // objects in use in that slab
+  bool serves_next = false;  // whether this slab serves the next request
+  size_t next_used = 0;      // objects in use in the slab that serves the next request
 };
 
 template <Os System, class Pages = PageHeap<System>>
@@ -52,18 +54,22 @@ class Central {
 
   void Init() noexcept { page_shift_ = static_cast<unsigned>(std::countr_zero(pages_->OsPage())); }
 
-  // Up to n objects of class c, lowest addresses first; 0 when the system refuses memory.
+  // Fetches up to n objects of class c, lowest address first; returns their number, 0 when the
+  // system refuses memory.
   size_t Fetch(SizeClass c, void** to, size_t n) noexcept;
-  // One medium object whose every byte is zero; nullptr when the system refuses memory.
+  // Fetches one medium object filled with zeros; nullptr when the system refuses memory.
   void* FetchZeroed(SizeClass c) noexcept;
-  // Takes back n objects; ends the program if one is not an object of class c in use.
+  // Returns n objects to their slabs. If an address is not an object of class c in use, prints a
+  // misuse report and aborts.
   void Return(SizeClass c, void* const* from, size_t n) noexcept;
 
-  // Looks at up to `slabs` slabs of class c whose objects came back: pages found wholly free, twice
-  // in a row where `patience` is kTwoLooks, go to the system. Returns the bytes given back.
-  enum class Patience { kNone, kTwoLooks };
-  size_t ReleasePages(SizeClass c, size_t slabs, Patience patience = Patience::kTwoLooks) noexcept;
-  // Hints, read without the lock; Idlest is the class with the most free bytes in slabs that wait.
+  // Inspects up to `slabs` queued slabs of class c and releases pages to the system: with
+  // kFreePages each page without an object in use, with kIdlePages only pages that were also free
+  // at the last inspection. Returns the released bytes.
+  enum class Eligible { kFreePages, kIdlePages };
+  size_t ReleasePages(SizeClass c, size_t slabs, Eligible eligible = Eligible::kIdlePages) noexcept;
+  // Hints, read without the lock. Idlest is the class with the maximum of free bytes among the
+  // classes with a queued slab.
   size_t SlabsToInspect(SizeClass c) const noexcept { return small_[c].bin.queue_length(); }
   SizeClass Idlest() const noexcept;
   size_t CleanBytes() const noexcept {  // of all classes
@@ -75,20 +81,22 @@ class Central {
     return small_[c].bin.free_objects() * kClassSize[c];
   }
 
-  // Whether p is an object of class c that no slab counts as free.
+  // Whether p is an object of class c that is not free in its slab.
   bool IsUsed(SizeClass c, const void* p) noexcept;
   CentralStats Stats(SizeClass c) noexcept;
   // p may be any address.
   Occupancy OccupancyAt(const void* p) noexcept;
-  // Bytes of slabs given back to the system so far.
+  // Bytes of pages of slabs released to the system so far.
   size_t released_bytes() const { return released_.load(std::memory_order_relaxed); }
   Mutex<System>& mutex(SizeClass c) {
     return IsSmall(c) ? small_[c].mutex : medium_[c - kNumSmall].mutex;
   }
-  // In the child of a fork: what other threads had set aside stays so.
+  // For the child of a fork: objects that a thread of the parent had hidden stay hidden.
   void ForgetHidden() noexcept {
     for (Small& small : small_) {
-      if (small.hides) small.hides = false;  // written only where it must be: pages are shared
+      if (small.hides)
+        small.hides = false;  // no write without need: it would copy a page that the child shares
+                              // with its parent
     }
   }
   void Verify() noexcept;
@@ -97,10 +105,10 @@ class Central {
   friend struct Layout;
   struct alignas(kCacheLine) Small {
     Mutex<System> mutex;
-    bool hides = false;  // objects are set aside while their pages go back
+    bool hides = false;  // objects are hidden while their pages are released
     Bin bin;
   };
-  static_assert(sizeof(Small) <= 192, "few pages of these are touched by a small process");
+  static_assert(sizeof(Small) <= 192, "a small process touches few of these pages");
   struct alignas(kCacheLine) Medium {
     Mutex<System> mutex;
     std::atomic<size_t> used{0};
@@ -108,14 +116,14 @@ class Central {
 
   size_t FetchMedium(SizeClass c, void** to, size_t n) noexcept;
   void ReturnMedium(SizeClass c, void* p) noexcept;
-  void FetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept;
+  void PrefetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept;
   size_t ReturnSmall(SizeClass c, void* const* from, size_t n, Slab** empty) noexcept;
   bool AwaitHidden(SizeClass c) noexcept;
   Slab* NewSlab(SizeClass c) noexcept;
   void Retire(Slab* s) noexcept;
   uint64_t CleanPages(uint64_t dirty_granules) const noexcept;
   uint64_t DirtyGranules(const Slab& s) const noexcept;
-  size_t Inspect(SizeClass c, Slab* s, Patience patience) noexcept;
+  size_t Inspect(SizeClass c, Slab* s, Eligible eligible) noexcept;
   bool Surplus(SizeClass c, const Slab& s) const noexcept;
   void Withdraw(SizeClass c, Slab* s) noexcept;
   Slab* CheckedSlab(SizeClass c, void* p) noexcept;

@@ -1,5 +1,5 @@
-// Fetches, returns and page releases of Central, against the set of live objects; the first byte
-// chooses which call of Map is refused.
+// Compares fetches, returns and page releases of Central with the set of live objects. The first
+// byte says which call of Map the fake system refuses.
 #include "base/fake_die.h"
 #include "central/fake_central.h"
 

@@ -12,19 +12,19 @@ size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept 
   while (got < n) {
     Slab* s = small_[c].bin.Fullest();
     if (s == nullptr) {
-      if (got > 0) break;  // do not open a slab to round off a batch
+      if (got > 0) break;  // no new slab only to complete a batch
       s = NewSlab(c);
       if (s == nullptr && AwaitHidden(c)) continue;
       if (s == nullptr) break;
       small_[c].bin.Add(s, page_shift_);
     }
-    got += small_[c].bin.Take(s, to + got, n - got, page_shift_);
+    got += small_[c].bin.Allocate(s, to + got, n - got, page_shift_);
   }
   return got;
 }
 
-// Called with the lock when memory is refused: lets objects that are set aside for a moment come
-// back, if there are some.
+// For when the system refuses memory; the caller holds the lock. If objects of class c are hidden,
+// gives up the lock for a moment, so that their thread can unhide them, and returns true.
 template <Os System, class Pages>
 bool Central<System, Pages>::AwaitHidden(SizeClass c) noexcept {
   if (!small_[c].hides) return false;
@@ -76,7 +76,7 @@ Slab* Central<System, Pages>::NewSlab(SizeClass c) noexcept {
   return s;
 }
 
-// The pages of the granules without a bit in `dirty`.
+// The pages of the granules without a bit in dirty_granules.
 template <Os System, class Pages>
 uint64_t Central<System, Pages>::CleanPages(uint64_t dirty_granules) const noexcept {
   const unsigned per_granule = 1u << (kGranuleShift - page_shift_);
@@ -105,8 +105,8 @@ Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
   Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
 }
 
-// p lies in s, and could not be freed.
-[[noreturn]] inline void DieOfFree(const Slab& s, void* p) noexcept {
+// Aborts because s cannot free p, an address inside s.
+[[noreturn]] inline void DieOfBadFree(const Slab& s, void* p) noexcept {
   const SizeClass c = s.size_class;
   const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s.base);
   const size_t index = ObjectAt(c, offset);
@@ -115,9 +115,10 @@ Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
   Die(MisuseReport{what, "free", p, kClassSize[c], 0});
 }
 
-// Asks for the descriptions of the objects' slabs, which may be one each, before the lock is held.
+// Prefetches the descriptors of the objects' slabs before the lock is held; each object may be in
+// another slab.
 template <Os System, class Pages>
-void Central<System, Pages>::FetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept {
+void Central<System, Pages>::PrefetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept {
   uintptr_t base = 0;
   for (size_t i = 0; i < n; ++i) {
     if (AddressOf(objects[i]) - base < kGranule) continue;
@@ -135,7 +136,7 @@ void Central<System, Pages>::Return(SizeClass c, void* const* from, size_t n) no
     for (size_t i = 0; i < n; ++i) ReturnMedium(c, from[i]);
     return;
   }
-  FetchSlabs(c, from, n);
+  PrefetchSlabs(c, from, n);
   while (n > 0) {
     Slab* empty = nullptr;
     const size_t done = ReturnSmall(c, from, n, &empty);
@@ -145,8 +146,9 @@ void Central<System, Pages>::Return(SizeClass c, void* const* from, size_t n) no
   }
 }
 
-// Stops after the first slab that became empty, so that it is retired without the lock. Neighbours
-// in the batch often share a slab, which is then looked up and moved between lists but once.
+// Returns objects until a slab becomes empty, so that the caller can retire the slab without the
+// lock; returns the number of objects. Consecutive objects of one slab need one lookup of the slab
+// and one move between its lists.
 template <Os System, class Pages>
 size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_t n,
                                            Slab** empty) noexcept {
@@ -154,10 +156,10 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
   Bin& bin = small_[c].bin;
   for (size_t i = 0; i < n;) {
     Slab* const s = CheckedSlab(c, from[i]);
-    const size_t given = s->Give(from + i, n - i);
-    i += given;
-    if (i < n && s->Holds(from[i])) DieOfFree(*s, from[i]);
-    bin.Gave(s, given);
+    const size_t freed = s->Free(from + i, n - i);
+    i += freed;
+    if (i < n && s->Holds(from[i])) DieOfBadFree(*s, from[i]);
+    bin.Freed(s, freed);
     if (!Surplus(c, *s)) continue;
     Withdraw(c, s);
     *empty = s;
@@ -166,7 +168,8 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
   return n;
 }
 
-// Whether s is empty and not the last slab with free objects, which is kept for the next call.
+// Whether s is empty and other slabs have free objects too. The last slab with free objects is
+// kept.
 template <Os System, class Pages>
 bool Central<System, Pages>::Surplus(SizeClass c, const Slab& s) const noexcept {
   return s.free == s.objects && small_[c].bin.free_objects() != s.objects;
@@ -201,13 +204,13 @@ void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
 }
 
 template <Os System, class Pages>
-size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs, Patience patience) noexcept {
+size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs, Eligible eligible) noexcept {
   size_t released = 0;
   for (size_t i = 0; i < slabs; ++i) {
     mutex(c).Lock();
     Slab* const s = small_[c].bin.NextToInspect();
-    if (s != nullptr) released += Inspect(c, s, patience);
-    // Its last objects may have come back while others were hidden.
+    if (s != nullptr) released += Inspect(c, s, eligible);
+    // Other threads may have returned the last objects of s while some objects were hidden.
     const bool empty = s != nullptr && Surplus(c, *s);
     if (empty) Withdraw(c, s);
     mutex(c).Unlock();
@@ -226,33 +229,34 @@ SizeClass Central<System, Pages>::Idlest() const noexcept {
   return idlest;
 }
 
-// Called with the lock, returns with it; in between the objects on the pages are hidden.
+// The caller holds the lock. Inspect gives up the lock while it releases pages; meanwhile the
+// objects on these pages are hidden.
 template <Os System, class Pages>
-size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Patience patience) noexcept {
+size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Eligible eligible) noexcept {
   Bin& bin = small_[c].bin;
   const uint64_t free = s->FreePages(page_shift_);
-  const uint64_t go = patience == Patience::kNone ? free : free & s->idle;
-  s->idle = free & ~go;
-  if (s->idle != 0) bin.InspectAgain(s);
-  if (go == 0) return 0;
-  bin.Hide(s, go, page_shift_);
+  const uint64_t release = eligible == Eligible::kFreePages ? free : free & s->idle;
+  s->idle = free & ~release;
+  if (s->idle != 0) bin.Enqueue(s);
+  if (release == 0) return 0;
+  bin.Hide(s, release, page_shift_);
   small_[c].hides = true;
   mutex(c).Unlock();
-  const uint64_t pages[1] = {go};
-  uint64_t gone = 0;
-  pages_->SplitHugeAt(s->base + (static_cast<size_t>(std::countr_zero(go)) << page_shift_));
+  const uint64_t pages[1] = {release};
+  uint64_t released = 0;
+  pages_->SplitHugeAt(s->base + (static_cast<size_t>(std::countr_zero(release)) << page_shift_));
   for (BitRun run = NextRun(pages, 0, 64, true); run.count > 0;
        run = NextRun(pages, run.first + run.count, 64, true)) {
     char* const p = s->base + (run.first << page_shift_);
     if (System::Release(p, run.count << page_shift_)) {
-      gone |= MaskOf(static_cast<unsigned>(run.first), static_cast<unsigned>(run.count));
+      released |= MaskOf(static_cast<unsigned>(run.first), static_cast<unsigned>(run.count));
     }
   }
   mutex(c).Lock();
-  bin.Cleaned(s, gone, page_shift_);
+  bin.MarkClean(s, released, page_shift_);
   small_[c].hides = false;
-  bin.Unhide(s, go, page_shift_);
-  const size_t bytes = static_cast<size_t>(std::popcount(gone)) << page_shift_;
+  bin.Unhide(s, release, page_shift_);
+  const size_t bytes = static_cast<size_t>(std::popcount(released)) << page_shift_;
   released_.fetch_add(bytes, std::memory_order_relaxed);
   return bytes;
 }

@@ -25,8 +25,8 @@ std::vector<void*> Fetch(FakeSlabs& slabs, SizeClass c, size_t n) {
   return objects;
 }
 
-// Looks once at every slab that waits.
-size_t Look(FakeSlabs& slabs, SizeClass c) {
+// Inspects each queued slab once.
+size_t InspectAll(FakeSlabs& slabs, SizeClass c) {
   return slabs.central.ReleasePages(c, slabs.central.SlabsToInspect(c));
 }
 
@@ -50,7 +50,7 @@ TEST(Central, AgreesWithItsModelWhenTheSystemReleasesNothing) {
   EXPECT_EQ(slabs.central.released_bytes(), 0u);
 }
 
-TEST(Central, StaysValidWhicheverMapIsRefused) {
+TEST(Central, StaysValidWhenAnyMapIsRefused) {
   const std::vector<uint8_t> bytes = BytesFrom(8, 600);
   for (const size_t count : {size_t{1}, size_t{3}, kNever}) {
     for (size_t refused = 0; refused < 6; ++refused) {
@@ -66,7 +66,7 @@ TEST(Central, StaysValidWhicheverMapIsRefused) {
   }
 }
 
-TEST(Central, EveryClassGivesAndTakesWholeSlabs) {
+TEST(Central, EveryClassFetchesAndReturnsWholeSlabs) {
   FakeSlabs slabs;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     const size_t n = IsSmall(c) ? 2 * kSlabShape[c].objects + 1 : 3;
@@ -75,13 +75,13 @@ TEST(Central, EveryClassGivesAndTakesWholeSlabs) {
     EXPECT_EQ(slabs.central.Stats(c).used_objects, n);
     slabs.central.Return(c, objects.data(), n);
     EXPECT_EQ(slabs.central.Stats(c).used_objects, 0u);
-    EXPECT_LE(slabs.central.Stats(c).slabs, 1u) << "one is kept for the next";
+    EXPECT_LE(slabs.central.Stats(c).slabs, 1u) << "one empty slab is kept";
   }
   slabs.central.Verify();
   slabs.pages.heap.Verify();
 }
 
-TEST(Central, BatchesDoNotOpenASlabToRoundOff) {
+TEST(Central, ABatchOpensNoSlabForItsRest) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(4096);
   Fetch(slabs, kClass, kSlabShape[kClass].objects - 2);
@@ -91,34 +91,35 @@ TEST(Central, BatchesDoNotOpenASlabToRoundOff) {
   EXPECT_EQ(slabs.central.Stats(kClass).slabs, 2u);
 }
 
-TEST(Central, IdlePagesGoBackOnTheSecondLook) {
+TEST(Central, IdlePagesAreReleasedAtTheSecondInspection) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(1024);
   const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
   for (void* p : objects) std::memset(p, 7, 1024);
   slabs.central.Return(kClass, objects.data() + 4, 8);  // two pages
-  EXPECT_EQ(Look(slabs, kClass), 0u) << "the first look";
+  EXPECT_EQ(InspectAll(slabs, kClass), 0u) << "the first inspection";
   EXPECT_EQ(slabs.central.SlabsToInspect(kClass), 1u);
-  EXPECT_EQ(Look(slabs, kClass), 2 * kMinOsPage);
+  EXPECT_EQ(InspectAll(slabs, kClass), 2 * kMinOsPage);
   EXPECT_EQ(slabs.central.released_bytes(), 2 * kMinOsPage);
-  EXPECT_EQ(Look(slabs, kClass), 0u) << "clean pages are not given back again";
+  EXPECT_EQ(InspectAll(slabs, kClass), 0u) << "clean pages are not released again";
   for (size_t i = 4; i < 12; ++i) EXPECT_EQ(*static_cast<char*>(objects[i]), 0);
   EXPECT_EQ(*static_cast<char*>(objects[3]), 7);
   EXPECT_EQ(*static_cast<char*>(objects[12]), 7);
   const std::vector<void*> again = Fetch(slabs, kClass, 8);
-  EXPECT_EQ(again[0], objects[4]) << "what was hidden is there again";
+  EXPECT_EQ(again[0], objects[4]) << "hidden objects are available again";
   slabs.central.Verify();
 }
 
-TEST(Central, IdlePagesGoBackAtOnceWithoutPatience) {
+TEST(Central, FreePagesAreReleasedAtTheFirstInspection) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(1024);
   const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
   slabs.central.Return(kClass, objects.data() + 4, 4);
   EXPECT_EQ(slabs.central.Idlest(), kClass);
-  EXPECT_EQ(slabs.central.ReleasePages(kClass, 1, Central<FakeOs>::Patience::kNone), kMinOsPage);
+  EXPECT_EQ(slabs.central.ReleasePages(kClass, 1, Central<FakeOs>::Eligible::kFreePages),
+            kMinOsPage);
   EXPECT_EQ(slabs.central.SlabsToInspect(kClass), 0u);
-  EXPECT_EQ(slabs.central.Idlest(), kNoClass) << "nothing waits any more";
+  EXPECT_EQ(slabs.central.Idlest(), kNoClass) << "the queue is empty";
   slabs.central.Verify();
 }
 
@@ -127,46 +128,47 @@ TEST(Central, ASlabThatEmptiesWhileItsPagesAreHiddenIsRetired) {
   constexpr SizeClass kClass = ClassOf(1024);
   const size_t per_slab = kSlabShape[kClass].objects;
   std::vector<void*> objects = Fetch(slabs, kClass, 2 * per_slab);
-  slabs.central.Return(kClass, objects.data() + per_slab, 1);  // so that the first is not the last
+  slabs.central.Return(kClass, objects.data() + per_slab,
+                       1);  // so that the first slab is not the last one with free objects
   slabs.central.ReleasePages(kClass, 1);
   slabs.central.Return(kClass, objects.data(), 8);
   FakeOs::DuringRelease([&] {
     slabs.central.Return(kClass, objects.data() + 8, per_slab - 8);
     EXPECT_EQ(slabs.central.Stats(kClass).slabs, 2u) << "some of its objects are hidden";
   });
-  EXPECT_GT(slabs.central.ReleasePages(kClass, 2, Central<FakeOs>::Patience::kNone), 0u);
+  EXPECT_GT(slabs.central.ReleasePages(kClass, 2, Central<FakeOs>::Eligible::kFreePages), 0u);
   EXPECT_EQ(slabs.central.Stats(kClass).slabs, 1u);
   slabs.central.Verify();
   slabs.pages.heap.Verify();
 }
 
-TEST(Central, PagesUsedBetweenTheLooksStay) {
+TEST(Central, PagesUsedBetweenInspectionsStay) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(1024);
   const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
-  for (int look = 0; look < 4; ++look) {
+  for (int round = 0; round < 4; ++round) {
     slabs.central.Return(kClass, objects.data(), 4);
-    EXPECT_EQ(Look(slabs, kClass), 0u);
+    EXPECT_EQ(InspectAll(slabs, kClass), 0u);
     ASSERT_EQ(Fetch(slabs, kClass, 4).size(), 4u);
   }
 }
 
-TEST(Central, SlabsThatWereCleanedComeBackClean) {
+TEST(Central, RetiredSlabsReturnTheirCleanPages) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(1024);
   std::vector<void*> objects = Fetch(slabs, kClass, 2 * kSlabShape[kClass].objects);
   slabs.central.Return(kClass, objects.data() + 1, kSlabShape[kClass].objects - 1);
-  Look(slabs, kClass);
-  Look(slabs, kClass);
+  InspectAll(slabs, kClass);
+  InspectAll(slabs, kClass);
   const size_t before = slabs.pages.heap.dirty_bytes();
-  // The second slab becomes the empty one that is kept, so that the first is given up.
+  // The second slab has a free object, so the first slab is retired when it is empty.
   slabs.central.Return(kClass, objects.data() + kSlabShape[kClass].objects, 1);
   slabs.central.Return(kClass, objects.data(), 1);
   EXPECT_EQ(slabs.central.Stats(kClass).slabs, 1u);
   EXPECT_EQ(slabs.pages.heap.dirty_bytes(), before + kGranule) << "only its first page was in use";
 }
 
-TEST(Central, KnowsWhatIsUsed) {
+TEST(Central, IsUsedTellsUsedObjectsFromFreeOnes) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(48);
   const std::vector<void*> objects = Fetch(slabs, kClass, 3);
@@ -197,7 +199,7 @@ TEST_F(CentralDeathTest, MisuseOfSmallObjectsEndsTheProgram) {
   }
 }
 
-TEST_F(CentralDeathTest, TheRestBehindTheLastObjectIsNoObject) {
+TEST_F(CentralDeathTest, TheRestAfterTheLastObjectIsNoObject) {
   constexpr SizeClass kClass = ClassOf(5632);
   const SlabShape& shape = kSlabShape[kClass];
   ASSERT_LE((shape.objects + 0u) * kClassSize[kClass] + 16, shape.bytes) << "there is a rest";
@@ -225,7 +227,7 @@ TEST_F(CentralDeathTest, ObjectsOfARetiredSlabWereFreedBefore) {
   EXPECT_DEATH(Return(kClass, objects.front()), "misuse: free: double free");
 }
 
-// Three threads, each with its own objects, and one that looks for pages to release.
+// Three threads fetch and return objects while another releases pages.
 TEST(Central, ThreadsShareItsClasses) {
   FakeSlabs slabs;
   constexpr SizeClass kClass = ClassOf(512);
@@ -243,7 +245,7 @@ TEST(Central, ThreadsShareItsClasses) {
       }
     });
   }
-  for (int look = 0; look < 300; ++look) slabs.central.ReleasePages(kClass, 4);
+  for (int round = 0; round < 300; ++round) slabs.central.ReleasePages(kClass, 4);
   for (std::thread& thread : threads) thread.join();
   slabs.central.Verify();
   slabs.pages.heap.Verify();

@@ -1,5 +1,5 @@
-// Central over a page heap of the fake system, and a program that drives it by a stream of bytes
-// and holds it against the set of live objects.
+// Central over a page heap of the fake system, and a program that calls it as a stream of bytes
+// says and compares it with the set of live objects.
 #pragma once
 
 #include <cstring>
@@ -51,7 +51,7 @@ class CentralProgram {
     uint64_t mark;
   };
   using Objects = std::map<char*, Object>;
-  // The least and most crowded slabs, objects across pages, and spans.
+  // Slabs with many and with few objects, objects that span two pages, and medium objects.
   static constexpr SizeClass kClasses[] = {1,
                                            2,
                                            3,
@@ -63,12 +63,12 @@ class CentralProgram {
                                            kNumSmall - 1,
                                            kNumSmall,
                                            kNumClasses - 1};
-  static constexpr size_t kMostLive = 6000;
+  static constexpr size_t kMaxLive = 6000;
 
   void Step(FakeInput& input) {
     const size_t op = input.Below(16);
     const SizeClass c = kClasses[input.Below(std::size(kClasses))];
-    if (op < 7) return live_.size() < kMostLive ? Fetch(c, 1 + input.Below(62)) : void();
+    if (op < 7) return live_.size() < kMaxLive ? Fetch(c, 1 + input.Below(62)) : void();
     if (op == 7) return FetchZeroed(c);
     if (op < 14) {
       if (live_.empty()) return;

@@ -1,4 +1,4 @@
-// The class of the objects at an address, where one that is sampled may lie beside it.
+// The size class of the object at an address, also when the page holds a sample.
 #pragma once
 
 #include "central/slab.h"
@@ -15,7 +15,7 @@ inline SizeClass ObjectClassAt(const PageMap& map, const void* p) {
     Slab* const slab = map.SlabAt(p);
     if (PageMap::IsSlab(slab)) return slab->size_class;
     if (slab != nullptr) return static_cast<SizeClass>(AddressOf(slab));
-  }  // the sample went meanwhile
+  }  // another thread freed the sample in between
 }
 
 }  // namespace granary

@@ -1,5 +1,6 @@
-// One span cut into equal objects, described away from them: a freed object is never written. A set
-// bit is a free object. Pages wholly free can go back to the system while the slab lives.
+// The descriptor of a slab: one span cut into objects of one class. It is apart from the objects,
+// so a free object is never written. A set bit means a free object. Pages without an object in use
+// can be released to the system while the slab is in use.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +22,17 @@ struct alignas(kCacheLine) Slab {
   };
 
   Link by_fill;   // in the list of slabs about as full
-  Link in_queue;  // among those whose pages are to be looked at
+  Link in_queue;  // of the slabs that wait for an inspection of their pages
   char* base = nullptr;
-  uint64_t clean = 0;  // pages that hold no bytes: never touched, or given back
-  uint64_t idle = 0;   // pages found wholly free when last looked at, and not used since
+  uint64_t clean = 0;  // pages that were never touched or were released
+  uint64_t idle = 0;   // pages that were free at the last inspection and not used since
   uint16_t free = 0;   // objects
   uint16_t objects = 0;
-  uint16_t hint = 0;  // no bit is set in the words below
+  uint16_t hint = 0;  // all words of `bits` before this index are zero
   uint8_t size_class = 0;
-  uint8_t list = 0;  // by occupancy
+  uint8_t list = 0;  // the index of the list by fill in Bin
   bool queued = false;
-  uint64_t bits[];  // one an object; set = free
+  uint64_t bits[];  // one bit for each object; set = free
 
   static size_t Words(SizeClass c) { return DivideUp(kSlabShape[c].objects, 64); }
   static size_t Bytes(SizeClass c) { return sizeof(Slab) + Words(c) * sizeof(uint64_t); }
@@ -49,7 +50,7 @@ struct alignas(kCacheLine) Slab {
 
   bool IsFree(size_t index) const { return ((bits[index / 64] >> (index % 64)) & 1) != 0; }
 
-  // The pages that objects [first, first+count) lie on.
+  // The pages of objects [first, first+count).
   uint64_t PagesOf(size_t first, size_t count, unsigned page_shift) const {
     const size_t size = kClassSize[size_class];
     const size_t begin = (first * size) >> page_shift;
@@ -66,38 +67,39 @@ struct alignas(kCacheLine) Slab {
     return {first, end > first ? end - first : 0};
   }
 
-  // Takes up to n free objects, lowest first; returns how many. Marks their pages used.
-  size_t Take(void** to, size_t n, unsigned page_shift) {
+  // Allocates up to n objects, lowest address first, and marks their pages used; returns the number
+  // of objects.
+  size_t Allocate(void** to, size_t n, unsigned page_shift) {
     const size_t words = Words(size_class), size = kClassSize[size_class];
-    size_t taken = 0;
-    for (size_t w = hint; w < words && taken < n; ++w) {
+    size_t count = 0;
+    for (size_t w = hint; w < words && count < n; ++w) {
       const uint64_t before = bits[w];
       char* const first = base + w * 64 * size;
       uint64_t word = before;
-      for (; word != 0 && taken < n; word &= word - 1) {
-        to[taken++] = first + static_cast<size_t>(std::countr_zero(word)) * size;
+      for (; word != 0 && count < n; word &= word - 1) {
+        to[count++] = first + static_cast<size_t>(std::countr_zero(word)) * size;
       }
       bits[w] = word;
       hint = static_cast<uint16_t>(w);
       if ((clean | idle) != 0) MarkUsed(w, before ^ word, page_shift);
     }
-    free = static_cast<uint16_t>(free - taken);
-    return taken;
+    free = static_cast<uint16_t>(free - count);
+    return count;
   }
 
   bool Holds(const void* p) const {
     return static_cast<size_t>(static_cast<const char*>(p) - base) < kSlabShape[size_class].bytes;
   }
 
-  // Frees objects up to the first that lies elsewhere, or is none in use; returns how many. Objects
-  // that share a word are noted in it at once.
-  size_t Give(void* const* from, size_t n) {
+  // Frees objects up to the first address that is not an object of this slab in use; returns the
+  // number of freed objects. Consecutive objects of one word of `bits` need one store.
+  size_t Free(void* const* from, size_t n) {
     const SizeClass c = size_class;
-    size_t given = 0, w = hint, lowest = hint;
+    size_t count = 0, w = hint, lowest = hint;
     uint64_t word = bits[w];
-    for (; given < n; ++given) {
-      if (!Holds(from[given])) break;
-      const size_t offset = static_cast<size_t>(static_cast<char*>(from[given]) - base);
+    for (; count < n; ++count) {
+      if (!Holds(from[count])) break;
+      const size_t offset = static_cast<size_t>(static_cast<char*>(from[count]) - base);
       const size_t index = ObjectAt(c, offset);
       if (index * kClassSize[c] != offset || index >= objects) break;
       if (index / 64 != w) {
@@ -112,19 +114,19 @@ struct alignas(kCacheLine) Slab {
     }
     bits[w] = word;
     hint = static_cast<uint16_t>(lowest);
-    free = static_cast<uint16_t>(free + given);
-    return given;
+    free = static_cast<uint16_t>(free + count);
+    return count;
   }
 
-  // Bytes of pages that hold nothing.
+  // The bytes of the clean pages.
   size_t CleanBytes(unsigned page_shift) const {
     if (clean == 0) return 0;
     const size_t pages = kSlabShape[size_class].bytes >> page_shift;
-    const uint64_t mine = clean & MaskOf(0, static_cast<unsigned>(pages));
-    return static_cast<size_t>(std::popcount(mine)) << page_shift;
+    const uint64_t inside = clean & MaskOf(0, static_cast<unsigned>(pages));
+    return static_cast<size_t>(std::popcount(inside)) << page_shift;
   }
 
-  // The pages, neither clean nor shared with an object in use.
+  // The pages that are not clean and hold no object in use, not even in part.
   uint64_t FreePages(unsigned page_shift) const {
     const size_t pages =
         DivideUp(objects * size_t{kClassSize[size_class]}, size_t{1} << page_shift);
@@ -144,22 +146,23 @@ struct alignas(kCacheLine) Slab {
   }
 
  private:
-  // The pages of the objects of word w that have a bit in `taken` are neither clean nor idle now.
-  void MarkUsed(size_t w, uint64_t taken, unsigned page_shift) {
+  // Marks as neither clean nor idle the pages of the objects that `allocated` has a bit for in word
+  // w.
+  void MarkUsed(size_t w, uint64_t allocated, unsigned page_shift) {
     uint64_t pages = 0;
-    while (taken != 0) {
-      const auto first = static_cast<unsigned>(std::countr_zero(taken));
-      const auto count = static_cast<unsigned>(std::countr_one(taken >> first));
+    while (allocated != 0) {
+      const auto first = static_cast<unsigned>(std::countr_zero(allocated));
+      const auto count = static_cast<unsigned>(std::countr_one(allocated >> first));
       pages |= PagesOf(w * 64 + first, count, page_shift);
-      taken &= ~MaskOf(first, count);
+      allocated &= ~MaskOf(first, count);
     }
     clean &= ~pages;
     idle &= ~pages;
   }
 };
 
-// Slabs about as full as each other, the last one added first; does not own them. One word, as
-// there are many of these lists.
+// A list of about equally full slabs, last in, first out. It does not own them. It has one word,
+// because there are many such lists.
 class SlabStack {
  public:
   Slab* first() const { return first_; }
@@ -181,17 +184,11 @@ class SlabStack {
   Slab* first_ = nullptr;
 };
 
-// Slabs in order, by one of their links; does not own them.
+// A first-in, first-out list of slabs through one of their links. It does not own them.
 template <Slab::Link Slab::*kLink>
 class SlabList {
  public:
   Slab* first() const { return first_; }
-
-  void PushFront(Slab* s) {
-    (s->*kLink) = {first_, nullptr};
-    (first_ != nullptr ? (first_->*kLink).prev : last_) = s;
-    first_ = s;
-  }
 
   void PushBack(Slab* s) {
     (s->*kLink) = {nullptr, last_};

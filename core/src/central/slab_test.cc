@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kPageShift = 12;
 
-// A slab that describes addresses nobody touches.
+// A slab over addresses that the tests do not touch.
 class TestSlab {
  public:
   explicit TestSlab(SizeClass c, uintptr_t base = uintptr_t{1} << 40)
@@ -42,24 +42,24 @@ size_t IndexOf(const Slab* s, const void* p) {
   return static_cast<size_t>(static_cast<const char*>(p) - s->base) / kClassSize[s->size_class];
 }
 
-TEST(Slab, TakesEachObjectOnceLowestFirst) {
+TEST(Slab, AllocatesEachObjectOnceLowestFirst) {
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     TestSlab s(c);
     std::vector<void*> all(kSlabShape[c].objects + 5);
-    size_t got = s->Take(all.data(), 3, kPageShift);
-    got += s->Take(all.data() + got, all.size() - got, kPageShift);
+    size_t got = s->Allocate(all.data(), 3, kPageShift);
+    got += s->Allocate(all.data() + got, all.size() - got, kPageShift);
     ASSERT_EQ(got, kSlabShape[c].objects);
     for (size_t i = 0; i < got; ++i) ASSERT_EQ(all[i], s->Object(i));
     ASSERT_EQ(s->free, 0);
-    ASSERT_EQ(s->Take(all.data(), 1, kPageShift), 0u);
+    ASSERT_EQ(s->Allocate(all.data(), 1, kPageShift), 0u);
     s->Verify();
     EXPECT_LE(s->Object(got - 1) + kClassSize[c], s->base + kSlabShape[c].bytes);
   }
 }
 
-void GiveOne(Slab* s, size_t index) {
+void FreeOne(Slab* s, size_t index) {
   void* p = s->Object(index);
-  ASSERT_EQ(s->Give(&p, 1), 1u);
+  ASSERT_EQ(s->Free(&p, 1), 1u);
 }
 
 TEST(Slab, AgreesWithASetOfFreeObjects) {
@@ -71,13 +71,13 @@ TEST(Slab, AgreesWithASetOfFreeObjects) {
     for (int step = 0; step < 400; ++step) {
       if (random() % 2 == 0) {
         void* to[40];
-        const size_t got = s->Take(to, 1 + random() % 40, kPageShift);
+        const size_t got = s->Allocate(to, 1 + random() % 40, kPageShift);
         for (size_t i = 0; i < got; ++i) {
           ASSERT_EQ(IndexOf(s.get(), to[i]), *free.begin());
           free.erase(free.begin());
         }
       } else {
-        // Up to the first that is free already, begins elsewhere or lies outside.
+        // Free stops at the first address that is free already, unaligned or outside the slab.
         void* from[40];
         const size_t n = 1 + random() % 40;
         size_t good = n;
@@ -92,7 +92,7 @@ TEST(Slab, AgreesWithASetOfFreeObjects) {
           char* const wrong[] = {s->base - 1, s->base + kSlabShape[c].bytes, s->Object(0) + 1};
           from[good] = wrong[random() % 3];
         }
-        ASSERT_EQ(s->Give(from, n), good);
+        ASSERT_EQ(s->Free(from, n), good);
       }
       s->Verify();
       ASSERT_EQ(s->free, free.size());
@@ -100,7 +100,7 @@ TEST(Slab, AgreesWithASetOfFreeObjects) {
   }
 }
 
-// Which bytes the objects in use cover, page by page.
+// The pages of the objects in use.
 uint64_t UsedPages(const Slab* s) {
   uint64_t used = 0;
   for (size_t i = 0; i < s->objects; ++i) {
@@ -113,17 +113,17 @@ uint64_t UsedPages(const Slab* s) {
   return used;
 }
 
-TEST(Slab, FreePagesAreThoseTouchedAndWithoutAnObjectInUse) {
+TEST(Slab, FreePagesAreTouchedAndHoldNoObjectInUse) {
   std::mt19937 random(5);
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     TestSlab s(c);
     std::vector<void*> all(s->objects);
-    s->Take(all.data(), all.size(), kPageShift);
+    s->Allocate(all.data(), all.size(), kPageShift);
     const uint64_t touched = UsedPages(s.get());
     EXPECT_EQ(s->clean & touched, 0u);
     EXPECT_EQ(s->FreePages(kPageShift), 0u);
     for (size_t i = 0; i < all.size(); ++i) {
-      if (random() % 16 != 0) GiveOne(s.get(), i);
+      if (random() % 16 != 0) FreeOne(s.get(), i);
     }
     ASSERT_EQ(s->FreePages(kPageShift), touched & ~UsedPages(s.get())) << "class " << c;
   }
@@ -133,13 +133,13 @@ TEST(Slab, UsingAPageMakesItNeitherCleanNorIdle) {
   TestSlab s(ClassOf(5000));
   s->idle = s->clean = ~uint64_t{0};
   void* p;
-  s->Take(&p, 1, kPageShift);
+  s->Allocate(&p, 1, kPageShift);
   EXPECT_EQ(s->clean, ~uint64_t{3});
   EXPECT_EQ(s->idle, ~uint64_t{3});
 }
 
-// Each class's slab under other sizes of the kernel's pages.
-TEST(Slab, ObjectsOnAPageAreThoseWhosePagesItIs) {
+// The slab of each class with OS pages of 4 KiB and 16 KiB.
+TEST(Slab, ObjectsOnAndPagesOfAgree) {
   for (const unsigned shift : {12u, 14u}) {
     for (SizeClass c = 1; c < kNumSmall; ++c) {
       TestSlab s(c);
@@ -161,8 +161,8 @@ TEST(SlabList, KeepsItsOrder) {
   for (auto& s : slabs) list.PushBack(s->get());
   list.Remove(slabs[1]->get());
   list.Remove(slabs[3]->get());
-  list.PushFront(slabs[3]->get());
-  for (const int i : {3, 0, 2}) {
+  list.PushBack(slabs[3]->get());
+  for (const int i : {0, 2, 3}) {
     ASSERT_EQ(list.first(), slabs[i]->get());
     list.Remove(slabs[i]->get());
   }
@@ -171,9 +171,9 @@ TEST(SlabList, KeepsItsOrder) {
   EXPECT_EQ(list.first(), slabs[0]->get());
 }
 
-void GiveTo(Bin& bin, Slab* s, size_t index) {
-  GiveOne(s, index);
-  bin.Gave(s, 1);
+void FreeIn(Bin& bin, Slab* s, size_t index) {
+  FreeOne(s, index);
+  bin.Freed(s, 1);
 }
 
 class BinTest : public testing::Test {
@@ -186,9 +186,9 @@ class BinTest : public testing::Test {
       bin_.Add(slabs_.back()->get(), kPageShift);
     }
   }
-  size_t Take(size_t slab, size_t n) {
+  size_t Allocate(size_t slab, size_t n) {
     void* to[256];
-    return bin_.Take(slabs_[slab]->get(), to, n, kPageShift);
+    return bin_.Allocate(slabs_[slab]->get(), to, n, kPageShift);
   }
 
   Bin bin_;
@@ -196,9 +196,9 @@ class BinTest : public testing::Test {
 };
 
 TEST_F(BinTest, TheFullestSlabWithAFreeObjectIsFirst) {
-  for (size_t i = 0; i < 6; ++i) Take(i, 40 * i);
+  for (size_t i = 0; i < 6; ++i) Allocate(i, 40 * i);
   EXPECT_EQ(bin_.Fullest(), slabs_[5]->get());
-  EXPECT_EQ(Take(5, 256), 56u);
+  EXPECT_EQ(Allocate(5, 256), 56u);
   bin_.Verify();
   EXPECT_EQ(bin_.Fullest(), slabs_[4]->get());
   bin_.Remove(slabs_[4]->get(), kPageShift);
@@ -208,44 +208,45 @@ TEST_F(BinTest, TheFullestSlabWithAFreeObjectIsFirst) {
   bin_.Verify();
 }
 
-TEST_F(BinTest, NothingIsFirstWhenAllAreFull) {
-  for (size_t i = 0; i < 6; ++i) Take(i, 256);
+TEST_F(BinTest, FullestIsNullWhenAllAreFull) {
+  for (size_t i = 0; i < 6; ++i) Allocate(i, 256);
   EXPECT_EQ(bin_.Fullest(), nullptr);
   EXPECT_EQ(bin_.free_objects(), 0u);
-  GiveTo(bin_, slabs_[2]->get(), 17);
+  FreeIn(bin_, slabs_[2]->get(), 17);
   EXPECT_EQ(bin_.Fullest(), slabs_[2]->get());
   bin_.Verify();
 }
 
-TEST_F(BinTest, SlabsAreInspectedInTheOrderTheirObjectsCameBack) {
-  for (size_t i = 0; i < 6; ++i) Take(i, 3);
+TEST_F(BinTest, SlabsAreInspectedInTheOrderOfTheirFrees) {
+  for (size_t i = 0; i < 6; ++i) Allocate(i, 3);
   for (const size_t i : {4, 1, 4, 3})
-    GiveTo(bin_, slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
+    FreeIn(bin_, slabs_[i]->get(), i == 4 ? bin_.queue_length() : 0);
   EXPECT_EQ(bin_.queue_length(), 3u);
   bin_.Remove(slabs_[1]->get(), kPageShift);
   EXPECT_EQ(bin_.NextToInspect(), slabs_[4]->get());
-  bin_.InspectAgain(slabs_[4]->get());
+  bin_.Enqueue(slabs_[4]->get());
   EXPECT_EQ(bin_.NextToInspect(), slabs_[3]->get());
   EXPECT_EQ(bin_.NextToInspect(), slabs_[4]->get());
   EXPECT_EQ(bin_.NextToInspect(), nullptr);
 }
 
-TEST_F(BinTest, HiddenObjectsCannotBeTaken) {
+TEST_F(BinTest, HiddenObjectsCannotBeAllocated) {
   Slab* const s = slabs_[0]->get();
-  Take(0, 100);
-  for (size_t i = 20; i < 60; ++i) GiveTo(bin_, s, i);
-  // 256 KiB / 4 KiB: pages of 16 objects; the third is wholly free, the second and fourth are not.
+  Allocate(0, 100);
+  for (size_t i = 20; i < 60; ++i) FreeIn(bin_, s, i);
+  // A page holds 16 objects. All objects of the third page are free, not all of the second and
+  // fourth.
   const uint64_t pages = s->FreePages(kPageShift);
   EXPECT_EQ(pages, uint64_t{1} << 2);
   EXPECT_EQ(bin_.Hide(s, pages, kPageShift), 16u);
   bin_.Verify();
   void* to[256];
-  const size_t got = bin_.Take(s, to, 256, kPageShift);
+  const size_t got = bin_.Allocate(s, to, 256, kPageShift);
   EXPECT_EQ(got, 24u + 156);
   for (size_t i = 0; i < got; ++i) ASSERT_NE(IndexOf(s, to[i]) / 16, 2u);
   bin_.Unhide(s, pages, kPageShift);
   bin_.Verify();
-  EXPECT_EQ(Take(0, 256), 16u);
+  EXPECT_EQ(Allocate(0, 256), 16u);
 }
 
 }  // namespace

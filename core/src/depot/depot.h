@@ -1,7 +1,7 @@
-// Batches in flight between the caches of CPUs: whole magazines of pointers change hands in a few
-// instructions, so that what one CPU frees and another allocates never reaches the slabs (Bonwick,
-// "Magazines and vmem"). Each CPU has a shelf of them and looks at those of others when its own is
-// empty. Magazines that lay unneeded for a window of time drain to the slabs.
+// The depot: magazines of pointers between the CPU caches (Bonwick, "Magazines and vmem"). A batch
+// moves in a few instructions, so objects that one CPU frees and another allocates do not pass
+// through the slabs. Each CPU has a shelf; if it is empty, the CPU uses the other shelves.
+// Magazines that were idle during a decay interval drain to the slabs.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace granary {
 template <Os System, class Below = Central<System>>
 class Depot {
  public:
-  static constexpr size_t kMagazine = 62;  // pointers; a magazine is 512 bytes
+  static constexpr size_t kMagazine = 62;  // pointers in a magazine of 512 bytes
 
   constexpr Depot() = default;
   constexpr Depot(Metadata<System>& metadata, Below& central)
@@ -31,31 +31,31 @@ class Depot {
     central_ = &central;
   }
 
-  // How many objects of class c change hands at a time; where it is one, there are no magazines.
+  // The number of objects in a batch of class c. A class with batches of one has no magazines.
   static constexpr size_t BatchOf(SizeClass c) {
     const size_t fit = 32 * kKiB / kClassSize[c];
     return fit < 1 ? 1 : fit > kMagazine ? kMagazine : fit;
   }
 
-  // Up to n <= kMagazine objects, from a magazine or from the slabs, the one to use first last; 0
-  // when memory is refused.
-  size_t Take(SizeClass c, void** to, size_t n) noexcept {
-    size_t count = n == BatchOf(c) && n > 1 ? TakeFull(c, to) : 0;
+  // Fetches up to n <= kMagazine objects from a magazine or from the slabs, and returns their
+  // number; 0 when the system refuses memory. The last object is the one to use first.
+  size_t Fetch(SizeClass c, void** to, size_t n) noexcept {
+    size_t count = n == BatchOf(c) && n > 1 ? FetchFull(c, to) : 0;
     if (count > 0) return count;
     count = central_->Fetch(c, to, n);
-    std::reverse(to, to + count);  // the slabs give what lies lowest first
+    std::reverse(to, to + count);  // the slabs return the lowest address first
     return count;
   }
 
-  // Takes n <= kMagazine objects back, the one to use first last.
-  void Give(SizeClass c, void* const* from, size_t n) noexcept {
+  // Returns n <= kMagazine objects to the depot. The last object is the one to use first.
+  void Return(SizeClass c, void* const* from, size_t n) noexcept {
     if (n == 0) return;
     if (n == BatchOf(c) && n > 1 && PushFull(c, from, n)) return;
     central_->Return(c, from, n);
   }
 
-  // Ends the window of every class: what was not needed in it goes to the slabs.
-  void EndWindow() noexcept {
+  // Ends the decay interval: returns the objects of idle magazines to the slabs.
+  void EndInterval() noexcept {
     ForEachRow([this](SizeClass c, Row& row) {
       size_t idle;
       {
@@ -68,7 +68,7 @@ class Depot {
     });
   }
 
-  // Sends everything to the slabs.
+  // Returns all objects to the slabs.
   void DrainAll() noexcept {
     ForEachRow([this](SizeClass c, Row& row) { Drain(c, row, ~size_t{0}); });
   }
@@ -78,14 +78,14 @@ class Depot {
     ForEachRowOf(c, [&](Row& row) { count += row.objects.load(std::memory_order_relaxed); });
     return count;
   }
-  // How often a thread found a lock of class c taken.
+  // How often a thread had to wait for a lock of class c.
   uint64_t Contentions(SizeClass c) noexcept {
     uint64_t count = 0;
     ForEachRowOf(c, [&](Row& row) { count += row.mutex.contentions(); });
     return count;
   }
 
-  // Held around a fork, and taken before the locks of the rows: meanwhile no row comes into use.
+  // While this lock is held, no shelf opens. A fork locks it before the locks of the rows.
   Mutex<System>& opening() { return opening_; }
   template <class Visit>
   void ForEachMutex(Visit&& visit) noexcept {
@@ -117,17 +117,19 @@ class Depot {
 
   struct alignas(kCacheLine) Row {
     Mutex<System> mutex;
-    Hint<bool> refused;  // the limit was met in this window, and objects were missed
+    Hint<bool>
+        refused;  // the row refused a batch in this decay interval, because it was at its limit
     Magazine* full = nullptr;
     Magazine* empty = nullptr;
     Hint<size_t> full_count;
-    Hint<size_t> more;  // full magazines that it may hold beyond kMinMagazines
+    Hint<size_t> more;  // the limit of full magazines, less kMinMagazines
     LowWater low;
     std::atomic<size_t> objects{0};
   };
-  static_assert(sizeof(Row) == kCacheLine, "a batch changes hands by one line and the magazine's");
+  static_assert(sizeof(Row) == kCacheLine,
+                "moving a batch touches one cache line besides the magazine");
 
-  // A shelf has a row of magazines for each small class. CPUs beyond these share.
+  // A shelf has a row of magazines for each small class. CPU i uses shelf i modulo kShelves.
   static constexpr size_t kShelves = 8;
 
   static size_t OwnShelf() noexcept {
@@ -135,7 +137,7 @@ class Depot {
     return index < 0 ? 0 : static_cast<size_t>(index) % kShelves;
   }
   Row& RowOf(size_t shelf, SizeClass c) noexcept { return rows_[shelf * kNumSmall + c]; }
-  // Shelves that ever held a magazine: of others not even the memory is touched.
+  // Whether the shelf ever held a magazine. The memory of other shelves stays untouched.
   bool IsOpen(size_t shelf) const noexcept {
     return (open_.load(std::memory_order_acquire) >> shelf & 1) != 0;
   }
@@ -159,23 +161,25 @@ class Depot {
     }
   }
 
-  // The objects of a full magazine, from the own shelf if it has one; how many.
-  size_t TakeFull(SizeClass c, void** to) noexcept {
+  // Fetches the objects of a full magazine, from this CPU's shelf if possible; returns their
+  // number.
+  size_t FetchFull(SizeClass c, void** to) noexcept {
     const size_t own = OwnShelf();
     for (size_t i = 0; i < kShelves; ++i) {
       const size_t shelf = (own + i) % kShelves;
       if (!IsOpen(shelf)) continue;
       const size_t count = PopFull(RowOf(shelf, c), to);
       if (count == 0) continue;
-      if (i != 0) FetchAll(to, count);
+      if (i != 0) PrefetchAll(to, count);
       return count;
     }
-    if (IsOpen(own)) NoteMiss(c, RowOf(own, c));
+    if (IsOpen(own)) RaiseLimit(c, RowOf(own, c));
     return 0;
   }
 
-  // Another CPU wrote them last, and all are fetched at the price of one.
-  static void FetchAll(void* const* objects, size_t n) noexcept {
+  // Another CPU wrote these objects last, so each would miss in this CPU's hardware caches. The
+  // prefetches overlap the misses.
+  static void PrefetchAll(void* const* objects, size_t n) noexcept {
     for (size_t i = n; i-- > 0;) PrefetchForWrite(objects[i]);
   }
 
@@ -194,8 +198,8 @@ class Depot {
     return count;
   }
 
-  // Missed objects that it had to refuse before: worth a higher limit.
-  static void NoteMiss(SizeClass c, Row& row) noexcept {
+  // After a miss: raises the limit of the row if the row refused a batch before.
+  static void RaiseLimit(SizeClass c, Row& row) noexcept {
     if (!row.refused) return;
     Locked hold(row.mutex);
     row.low.Note(0);
@@ -206,7 +210,9 @@ class Depot {
     const size_t shelf = OwnShelf();
     if (!IsOpen(shelf)) Open(shelf);
     Row& row = RowOf(shelf, c);
-    if (row.full_count >= kMinMagazines + row.more) {  // a hint; the truth is read under the lock
+    if (row.full_count >=
+        kMinMagazines +
+            row.more) {  // read without the lock, so a row may exceed its limit by a few
       row.refused = true;
       return false;
     }
@@ -222,7 +228,7 @@ class Depot {
     return true;
   }
 
-  // With the lock of the row, which has an empty magazine.
+  // The caller holds the lock of the row, and the row has an empty magazine.
   static void Fill(Row& row, void* const* from, size_t n) noexcept {
     Magazine* const m = row.empty;
     row.empty = m->next;
@@ -239,7 +245,7 @@ class Depot {
     row.empty = m;
   }
 
-  // Sends up to n magazines to the slabs and frees as many empty ones.
+  // Returns the objects of up to n magazines to the slabs, then frees up to n empty magazines.
   void Drain(SizeClass c, Row& row, size_t n) noexcept {
     void* objects[kMagazine];
     for (size_t i = 0; i < n; ++i) {
@@ -250,8 +256,8 @@ class Depot {
     FreeEmpties(row, n);
   }
 
-  void FreeEmpties(Row& row, size_t most) noexcept {
-    for (size_t i = 0; i < most; ++i) {
+  void FreeEmpties(Row& row, size_t n) noexcept {
+    for (size_t i = 0; i < n; ++i) {
       row.mutex.Lock();
       Magazine* const m = row.empty;
       if (m != nullptr) row.empty = m->next;

@@ -28,17 +28,17 @@ class DepotTest : public testing::Test {
     FakeOs::Reset();
   }
 
-  // From now on the calling thread is on this CPU.
+  // Puts the calling thread on this CPU.
   void RunOn(int cpu) {
     area_.cpu_id = area_.concurrency_id = cpu;
     thread_area = AddressOf(&area_) - AddressOf(&anchor.unregistered);
   }
 
-  // Takes `batches` batches from the slabs and gives them all.
+  // Fetches `batches` batches, then returns all of them.
   void Circulate(size_t batches) {
     std::vector<std::vector<void*>> all(batches, std::vector<void*>(kBatch));
-    for (auto& batch : all) ASSERT_EQ(depot_.Take(kClass, batch.data(), kBatch), kBatch);
-    for (auto& batch : all) depot_.Give(kClass, batch.data(), kBatch);
+    for (auto& batch : all) ASSERT_EQ(depot_.Fetch(kClass, batch.data(), kBatch), kBatch);
+    for (auto& batch : all) depot_.Return(kClass, batch.data(), kBatch);
   }
 
   RestartArea area_;
@@ -55,62 +55,62 @@ TEST_F(DepotTest, BatchesAreAtMostAMagazineAndAtLeastOne) {
   }
 }
 
-TEST_F(DepotTest, AFullMagazineComesBackWithoutTheSlabs) {
-  void *given[kBatch], *taken[kBatch];
-  ASSERT_EQ(depot_.Take(kClass, given, kBatch), kBatch);
-  depot_.Give(kClass, given, kBatch);
+TEST_F(DepotTest, AFullMagazineIsFetchedWithoutTheSlabs) {
+  void *returned[kBatch], *fetched[kBatch];
+  ASSERT_EQ(depot_.Fetch(kClass, returned, kBatch), kBatch);
+  depot_.Return(kClass, returned, kBatch);
   EXPECT_EQ(depot_.CachedObjects(kClass), kBatch);
   EXPECT_EQ(ledger_.returns(), 0u);
-  ASSERT_EQ(depot_.Take(kClass, taken, kBatch), kBatch);
-  EXPECT_TRUE(std::equal(given, given + kBatch, taken));
+  ASSERT_EQ(depot_.Fetch(kClass, fetched, kBatch), kBatch);
+  EXPECT_TRUE(std::equal(returned, returned + kBatch, fetched));
   EXPECT_EQ(ledger_.fetches(), 1u);
   EXPECT_EQ(depot_.CachedObjects(kClass), 0u);
 }
 
-TEST_F(DepotTest, ACpuTakesWhatItGaveBeforeWhatOthersGave) {
-  void *given[2][kBatch], *taken[kBatch];
-  for (int cpu : {0, 1}) ASSERT_EQ(depot_.Take(kClass, given[cpu], kBatch), kBatch);
+TEST_F(DepotTest, ACpuFetchesFromItsOwnShelfFirst) {
+  void *returned[2][kBatch], *fetched[kBatch];
+  for (int cpu : {0, 1}) ASSERT_EQ(depot_.Fetch(kClass, returned[cpu], kBatch), kBatch);
   for (int cpu : {0, 1}) {
     RunOn(cpu);
-    depot_.Give(kClass, given[cpu], kBatch);
+    depot_.Return(kClass, returned[cpu], kBatch);
   }
   RunOn(0);
   for (int cpu : {0, 1}) {
-    ASSERT_EQ(depot_.Take(kClass, taken, kBatch), kBatch);
-    EXPECT_TRUE(std::equal(given[cpu], given[cpu] + kBatch, taken)) << cpu;
+    ASSERT_EQ(depot_.Fetch(kClass, fetched, kBatch), kBatch);
+    EXPECT_TRUE(std::equal(returned[cpu], returned[cpu] + kBatch, fetched)) << cpu;
   }
   EXPECT_EQ(ledger_.fetches(), 2u);
 }
 
-TEST_F(DepotTest, WhatACpuGaveIsSeenFromAllOthers) {
+TEST_F(DepotTest, EveryCpuFindsTheMagazinesOfAllShelves) {
   for (int cpu = 0; cpu < 20; ++cpu) {
     RunOn(cpu);
     Circulate(1);
-    EXPECT_EQ(depot_.CachedObjects(kClass), kBatch) << "taken from the CPU before";
+    EXPECT_EQ(depot_.CachedObjects(kClass), kBatch) << "fetched from the shelf of the CPU before";
   }
-  size_t seen = 0;
-  depot_.ForEach(kClass, [&](void* p) { seen += ledger_.IsOut(p); });
-  EXPECT_EQ(seen, kBatch);
+  size_t visited = 0;
+  depot_.ForEach(kClass, [&](void* p) { visited += ledger_.IsOut(p); });
+  EXPECT_EQ(visited, kBatch);
   RunOn(500);
-  for (int window = 0; window < 3; ++window) depot_.EndWindow();
+  for (int interval = 0; interval < 3; ++interval) depot_.EndInterval();
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-// What a fork relies on: it holds this lock first, and then each that it finds.
-TEST_F(DepotTest, NoRowIsUsedForTheFirstTimeWhileOpeningIsHeld) {
+// A fork relies on this: it takes this lock first, then the lock of each open row.
+TEST_F(DepotTest, NoShelfOpensWhileOpeningIsHeld) {
   void* batch[kBatch];
-  ASSERT_EQ(depot_.Take(kClass, batch, kBatch), kBatch);
+  ASSERT_EQ(depot_.Fetch(kClass, batch, kBatch), kBatch);
   depot_.opening().Lock();
   size_t locks = 0;
   depot_.ForEachMutex([&](Mutex<FakeOs>&) { ++locks; });
   EXPECT_EQ(locks, 0u);
-  std::atomic<bool> given{false};
+  std::atomic<bool> returned{false};
   std::thread other([&] {
-    depot_.Give(kClass, batch, kBatch);
-    given = true;
+    depot_.Return(kClass, batch, kBatch);
+    returned = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_FALSE(given);
+  EXPECT_FALSE(returned);
   depot_.opening().Unlock();
   other.join();
   EXPECT_EQ(depot_.CachedObjects(kClass), kBatch);
@@ -118,11 +118,11 @@ TEST_F(DepotTest, NoRowIsUsedForTheFirstTimeWhileOpeningIsHeld) {
   EXPECT_EQ(locks, kNumSmall - 1u);
 }
 
-TEST_F(DepotTest, OddNumbersGoToTheSlabs) {
+TEST_F(DepotTest, PartialBatchesGoToTheSlabs) {
   void* batch[kBatch];
-  ASSERT_EQ(depot_.Take(kClass, batch, kBatch - 1), kBatch - 1);
-  depot_.Give(kClass, batch, kBatch - 1);
-  depot_.Give(kClass, batch, 0);
+  ASSERT_EQ(depot_.Fetch(kClass, batch, kBatch - 1), kBatch - 1);
+  depot_.Return(kClass, batch, kBatch - 1);
+  depot_.Return(kClass, batch, 0);
   EXPECT_EQ(ledger_.out(), 0u);
   EXPECT_EQ(ledger_.returns(), 1u);
 }
@@ -131,62 +131,62 @@ TEST_F(DepotTest, EveryClassMakesTheRoundTrip) {
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     void* batch[FakeDepot::kMagazine];
     const size_t n = FakeDepot::BatchOf(c);
-    ASSERT_EQ(depot_.Take(c, batch, n), n);
-    depot_.Give(c, batch, n);
+    ASSERT_EQ(depot_.Fetch(c, batch, n), n);
+    depot_.Return(c, batch, n);
     EXPECT_EQ(depot_.CachedObjects(c), n > 1 ? n : 0);
   }
   depot_.DrainAll();
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-TEST_F(DepotTest, HoldsFewMagazinesUntilItMissesThem) {
+TEST_F(DepotTest, TheLimitGrowsAfterARefusalAndAMiss) {
   Circulate(64);
   const size_t few = depot_.CachedObjects(kClass);
   EXPECT_LT(few, 16 * kBatch);
   for (int i = 0; i < 8; ++i) Circulate(64);
-  EXPECT_GT(depot_.CachedObjects(kClass), 2 * few) << "it had refused what it then missed";
+  EXPECT_GT(depot_.CachedObjects(kClass), 2 * few) << "a row refused a batch and then missed";
   for (int i = 0; i < 12; ++i) Circulate(1000);
   EXPECT_LE(depot_.CachedObjects(kClass) * kClassSize[kClass], 2 * kMiB) << "within bounds";
 }
 
-TEST_F(DepotTest, MagazinesThatLayIdleForAWindowGo) {
+TEST_F(DepotTest, MagazinesIdleForAnIntervalDrain) {
   Circulate(4);
-  depot_.EndWindow();
-  EXPECT_EQ(depot_.CachedObjects(kClass), 4 * kBatch) << "they came in this window";
+  depot_.EndInterval();
+  EXPECT_EQ(depot_.CachedObjects(kClass), 4 * kBatch) << "stored in this interval";
   void* batch[kBatch];
-  depot_.Take(kClass, batch, kBatch);
-  depot_.Give(kClass, batch, kBatch);
-  depot_.EndWindow();
+  depot_.Fetch(kClass, batch, kBatch);
+  depot_.Return(kClass, batch, kBatch);
+  depot_.EndInterval();
   EXPECT_EQ(depot_.CachedObjects(kClass), kBatch) << "one was needed";
-  depot_.EndWindow();
+  depot_.EndInterval();
   EXPECT_EQ(depot_.CachedObjects(kClass), 0u);
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-TEST_F(DepotTest, MagazinesThatDrainedAreFreed) {
+TEST_F(DepotTest, DrainedMagazinesAreFreed) {
   Circulate(4);
-  depot_.EndWindow();
+  depot_.EndInterval();
   const size_t used = metadata_.used();
-  depot_.EndWindow();
+  depot_.EndInterval();
   EXPECT_EQ(metadata_.used(), used - 4 * 512);
   Circulate(2);
   depot_.DrainAll();
   EXPECT_EQ(metadata_.used(), used - 4 * 512);
 }
 
-TEST_F(DepotTest, VisitsWhatItHolds) {
+TEST_F(DepotTest, VisitsEachCachedObject) {
   Circulate(3);
-  size_t seen = 0;
-  depot_.ForEach(kClass, [&](void* p) { seen += ledger_.IsOut(p); });
-  EXPECT_EQ(seen, 3 * kBatch);
+  size_t visited = 0;
+  depot_.ForEach(kClass, [&](void* p) { visited += ledger_.IsOut(p); });
+  EXPECT_EQ(visited, 3 * kBatch);
 }
 
-TEST_F(DepotTest, PassesRefusalsOn) {
-  ledger_.SetMost(10);
+TEST_F(DepotTest, ReportsThatMemoryIsRefused) {
+  ledger_.SetLimit(10);
   void* batch[kBatch];
-  EXPECT_EQ(depot_.Take(kClass, batch, kBatch), 10u);
-  EXPECT_EQ(depot_.Take(kClass, batch + 10, kBatch - 10), 0u);
-  depot_.Give(kClass, batch, 10);
+  EXPECT_EQ(depot_.Fetch(kClass, batch, kBatch), 10u);
+  EXPECT_EQ(depot_.Fetch(kClass, batch + 10, kBatch - 10), 0u);
+  depot_.Return(kClass, batch, 10);
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
@@ -200,7 +200,7 @@ TEST_F(DepotTest, WithoutMemoryForMagazinesObjectsGoToTheSlabs) {
   EXPECT_EQ(depot_.CachedObjects(kClass), 3 * kBatch);
 }
 
-// Whatever happens, each object is in the hands of the caller, in the depot, or below.
+// Each fetched object is with the caller or in the depot.
 TEST_F(DepotTest, ConservesObjects) {
   std::mt19937 random(6);
   const SizeClass classes[] = {1, kClass, ClassOf(2000), kNumSmall - 1, kNumSmall};
@@ -213,7 +213,7 @@ TEST_F(DepotTest, ConservesObjects) {
     void* batch[FakeDepot::kMagazine];
     size_t count = 0;
     if (random() % 2 == 0) {
-      count = depot_.Take(c, batch, n);
+      count = depot_.Fetch(c, batch, n);
       for (size_t i = 0; i < count; ++i) held.emplace_back(c, batch[i]);
     } else {
       for (size_t i = held.size(); i-- > 0 && count < n;) {
@@ -221,9 +221,9 @@ TEST_F(DepotTest, ConservesObjects) {
         batch[count++] = held[i].second;
         held.erase(held.begin() + static_cast<ptrdiff_t>(i));
       }
-      depot_.Give(c, batch, count);
+      depot_.Return(c, batch, count);
     }
-    if (random() % 500 == 0) depot_.EndWindow();
+    if (random() % 500 == 0) depot_.EndInterval();
     size_t cached = 0;
     for (const SizeClass k : classes) cached += depot_.CachedObjects(k);
     ASSERT_EQ(held.size() + cached, ledger_.out());
@@ -239,9 +239,9 @@ TEST_F(DepotTest, ThreadsShareIt) {
       void* batch[4][kBatch];
       for (int round = 0; round < 1000; ++round) {
         size_t got[4];
-        for (int i = 0; i < 4; ++i) got[i] = depot_.Take(kClass, batch[i], kBatch);
-        for (int i = 0; i < 4; ++i) depot_.Give(kClass, batch[i], got[i]);
-        if (t == 0 && round % 100 == 0) depot_.EndWindow();
+        for (int i = 0; i < 4; ++i) got[i] = depot_.Fetch(kClass, batch[i], kBatch);
+        for (int i = 0; i < 4; ++i) depot_.Return(kClass, batch[i], got[i]);
+        if (t == 0 && round % 100 == 0) depot_.EndInterval();
       }
     });
   }

@@ -1,4 +1,4 @@
-// What lies below the depot, as a ledger: objects are numbers, given out once and taken back once.
+// A ledger in place of the slabs: an object is a number, fetched once and returned once.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class FakeLedger {
     std::lock_guard hold(mutex_);
     ++fetches_;
     size_t got = 0;
-    for (; got < n && out_.size() < most_; ++got) {
+    for (; got < n && out_.size() < limit_; ++got) {
       to[got] = reinterpret_cast<void*>(++last_ * 4096 + c);
       out_.insert(AddressOf(to[got]));
     }
@@ -33,8 +33,8 @@ class FakeLedger {
     }
   }
 
-  // No more than this many can be out at a time.
-  void SetMost(size_t most) { most_ = most; }
+  // The maximum number of objects that are fetched and not returned.
+  void SetLimit(size_t limit) { limit_ = limit; }
 
   bool IsOut(const void* p) const { return out_.count(AddressOf(p)) == 1; }
   size_t out() const { return out_.size(); }
@@ -45,7 +45,7 @@ class FakeLedger {
   std::mutex mutex_;
   std::set<uintptr_t> out_;
   uintptr_t last_ = 0;
-  size_t most_ = ~size_t{0};
+  size_t limit_ = ~size_t{0};
   size_t fetches_ = 0, returns_ = 0;
 };
 

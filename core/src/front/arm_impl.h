@@ -1,12 +1,12 @@
-// The countdowns in the headers of caches: set while a cache is stopped, or by the thread that just
-// took a sample.
+// Arming: setting the allocation counts in the headers of caches. A count is set while the cache is
+// stopped, or by the thread whose allocation was a sample.
 #pragma once
 
 #include "front/front.h"
 
 namespace granary {
 
-// Draws for every class anew. The cache is exclusive.
+// Draws a count for every class. The caller has exclusive use of the cache.
 template <Os System, class Below>
 void Front<System, Below>::Arm(CacheOf& cache) noexcept {
   cache.epoch = sampling_.epoch();
@@ -15,7 +15,7 @@ void Front<System, Below>::Arm(CacheOf& cache) noexcept {
   }
 }
 
-// The same for the classes whose count ran out and was not set again.
+// Draws a count for each class whose count ran out and was not set again. The cache is stopped.
 template <Os System, class Below>
 void Front<System, Below>::RearmStopped(CacheOf& cache) noexcept {
   if (cache.epoch != sampling_.epoch()) return;
@@ -23,17 +23,17 @@ void Front<System, Below>::RearmStopped(CacheOf& cache) noexcept {
     if (!cache.RanOut(c)) continue;
     uint64_t late;
     cache.SetCount(c, sampling_.DrawAfter(c, kCountMask - cache.Count(c), &late));
-    CountLate(c, late);
+    AddLate(c, late);
   }
 }
 
 template <Os System, class Below>
-void Front<System, Below>::CountLate(SizeClass c, uint64_t late) noexcept {
+void Front<System, Below>::AddLate(SizeClass c, uint64_t late) noexcept {
   if (late > 0) late_[c].fetch_add(late, std::memory_order_relaxed);
 }
 
-// Sets the count of class c, which ran out, on the cache of the CPU that the thread is on. False if
-// it did not run out there, or another thread is changing the cache.
+// Sets the count of class c in the cache of the current CPU. Returns false if that count did not
+// run out, or if another thread changes the cache.
 template <Os System, class Below>
 bool Front<System, Below>::RearmCurrent(CacheOf* cache, SizeClass c) noexcept {
   constexpr int kTries = 8;
@@ -49,7 +49,7 @@ bool Front<System, Below>::RearmCurrent(CacheOf* cache, SizeClass c) noexcept {
                               count << kCountShift | (header & kCursorMask));
     if (!done) continue;
     cache->issued[c] = cache->issued[c] + count - left;
-    CountLate(c, late);
+    AddLate(c, late);
   }
   cache->lock.Unlock();
   return done;
@@ -58,16 +58,19 @@ bool Front<System, Below>::RearmCurrent(CacheOf* cache, SizeClass c) noexcept {
 template <Os System, class Below>
 void Front<System, Below>::Rearm(SizeClass c) noexcept {
   CacheOf* const cache = Current();
-  if (cache == nullptr || !RearmCurrent(cache, c)) stale_.store(true, std::memory_order_relaxed);
+  if (cache == nullptr || !RearmCurrent(cache, c))
+    rearm_pending_.store(true, std::memory_order_relaxed);
 }
 
-// A cache that belongs to a thread is armed by that thread, which finds the null cache in its row.
+// Arms the calling thread's own thread cache. SetSampling has put the null cache in its row of the
+// cache table, so that the thread comes here.
 template <Os System, class Below>
 void Front<System, Below>::ArmOwn(CacheOf* cache, size_t index) noexcept {
   if (!cache->lock.TryLock()) return;
   while (cache->epoch != sampling_.epoch()) {
     Arm(*cache);
-    // Whoever withdrew the cache had changed the epoch before: this exchange makes it visible.
+    // SetSampling changes the epoch before it changes the row: this exchange makes the epoch
+    // visible.
     (void)__atomic_exchange_n(&anchor.cache[kUnregisteredIndices + index], &cache->words[0],
                               __ATOMIC_ACQ_REL);
   }
@@ -78,7 +81,7 @@ template <Os System, class Below>
 bool Front<System, Below>::SetSampling(uint64_t rate, uint64_t seed) noexcept {
   size_t end;
   {
-    Locked hold(create_);  // a cache made from here on is armed when it is made
+    Locked hold(create_);  // Create arms each cache that it makes from now on
     sampling_.Set(rate, seed);
     end = caches_end_.load(std::memory_order_relaxed);
   }

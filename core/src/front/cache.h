@@ -1,6 +1,6 @@
-// One cache and what is known about it besides its words: how many slots each class may use, and
-// what it looked like when last inspected. Capacity changes under `lock`; the words change by the
-// sequences of arch/rseq.h, or exclusively while the cache is stopped.
+// One cache: its words, the capacity of each class, and the headers at the end of the last decay
+// interval. Capacities change under `lock`. The words change by the critical sections of
+// arch/rseq.h, or, while the cache is stopped, by the thread that stopped it.
 #pragma once
 
 #include <atomic>
@@ -21,24 +21,24 @@ template <Os System>
 struct Cache {
   Mutex<System> lock;
   std::atomic<bool> stopped{false};
-  std::atomic<size_t> granted{0};             // bytes that the capacities add up to
-  Hint<uint16_t> capacity[kNumClasses] = {};  // slots
-  Hint<bool> missed[kNumClasses] = {};        // found empty since it last grew
-  Hint<bool> overflowed[kNumClasses] = {};    // found full since it last grew
-  Hint<bool> has_ready[kLastReady + 1] = {};  // its ready slots may be used
-  Hint<uint8_t> fewer[kLastReady + 1] = {};   // times in a row that less than a block was left
-  uint64_t seen[kNumClasses] = {};            // the headers when last inspected
-  uint64_t seen_ready[kLastReady + 1] = {};   // likewise, of the ready lists
-  Hint<uint64_t> issued[kNumClasses] = {};    // what the counts were set to, beyond kLook
-  Hint<uint32_t> epoch;                       // that of the sampling that set them
+  std::atomic<size_t> granted{0};                    // sum of the capacities in bytes
+  Hint<uint16_t> capacity[kNumClasses] = {};         // slots
+  Hint<bool> missed[kNumClasses] = {};               // a miss since the capacity last grew
+  Hint<bool> overflowed[kNumClasses] = {};           // an overflow since the capacity last grew
+  Hint<bool> has_ready[kLastReady + 1] = {};         // whether the ready list has slots
+  Hint<uint8_t> short_refills[kLastReady + 1] = {};  // refills with less than a group
+  uint64_t last_headers[kNumClasses] = {};           // at the end of the last interval
+  uint64_t last_ready_headers[kLastReady + 1] = {};  // of the ready lists
+  Hint<uint64_t> issued[kNumClasses] = {};           // sum of all that SetCount added to the count
+  Hint<uint32_t> epoch;                              // Sampling::epoch of these counts
   CacheWords words[kCacheLayout.words];
 
   void Init() {
     for (SizeClass c = 0; c < kNumClasses; ++c) {
-      words[c] = kLook << kCountShift | kCacheLayout.short_floor[c];
+      words[c] = kInitialCount << kCountShift | kCacheLayout.short_floor[c];
     }
     for (SizeClass c = 1; c <= kLastReady; ++c) {
-      words[ReadyList(c)] = kLook << kCountShift | kCacheLayout.ready_floor[c];
+      words[ReadyList(c)] = kInitialCount << kCountShift | kCacheLayout.ready_floor[c];
     }
     words[kSampledClass] = kCacheLayout.short_floor[kNoClass];
   }
@@ -50,62 +50,66 @@ struct Cache {
   }
 
   uint64_t Count(SizeClass c) const { return Header(PopList(c)) >> kCountShift; }
-  // Whether class c's count of allocations has passed zero since it was set.
+  // Whether the count of class c has passed zero since it was set.
   bool RanOut(SizeClass c) const { return granary::RanOut(Count(c)); }
-  // Sets it. The cache is exclusive.
+  // Sets the count. The caller has exclusive use of the cache.
   void SetCount(SizeClass c, uint64_t count) {
     issued[c] = issued[c] + count - Count(c);
     CacheWords& header = words[PopList(c)];
     header = count << kCountShift | (header & kCursorMask);
   }
 
-  // The allocations of class c that the header counted.
+  // The number of allocations of class c that the header counted.
   uint64_t Allocations(SizeClass c) const {
-    return (kLook + issued[c] - (Header(PopList(c)) >> kCountShift)) & kCountMask;
+    return (kInitialCount + issued[c] - (Header(PopList(c)) >> kCountShift)) & kCountMask;
   }
 
-  // Now and then less than a block counts as nothing: a busy class gets enough for whole blocks.
-  bool WantsMore(SizeClass c) {
-    fewer[c] = static_cast<uint8_t>((fewer[c] + 1) % 64);
-    return fewer[c] == 0;
+  // Whether a refill with less than a group fetches a batch from the depot instead. This is true
+  // for one refill of 64, so that a busy class has enough objects for whole groups.
+  bool FetchInstead(SizeClass c) {
+    short_refills[c] = static_cast<uint8_t>((short_refills[c] + 1) % 64);
+    return short_refills[c] == 0;
   }
 
   size_t ReadyObjects(SizeClass c) const {
     return HasReady(c) ? (Header(ReadyList(c)) & kCursorMask) - kCacheLayout.ready_floor[c] : 0;
   }
-  // Whether class c was used since it was last seen.
+  // Whether the headers of class c are those of the last RecordHeaders: the class was not used
+  // since.
   bool IsIdle(SizeClass c) const {
-    return Header(c) == seen[c] && (!HasReady(c) || Header(ReadyList(c)) == seen_ready[c]);
+    return Header(c) == last_headers[c] &&
+           (!HasReady(c) || Header(ReadyList(c)) == last_ready_headers[c]);
   }
-  void See() {
-    for (SizeClass c = 1; c < kNumClasses; ++c) seen[c] = Header(c);
-    for (SizeClass c = 1; c <= kLastReady; ++c) seen_ready[c] = Header(ReadyList(c));
+  void RecordHeaders() {
+    for (SizeClass c = 1; c < kNumClasses; ++c) last_headers[c] = Header(c);
+    for (SizeClass c = 1; c <= kLastReady; ++c) last_ready_headers[c] = Header(ReadyList(c));
   }
 
-  // Makes the words between two capacities of a region usable but for the lowest, which the
-  // caller changes last: it is the wall.
+  // Makes the slots from capacity `from` to capacity `to` usable, except the lowest one: it is the
+  // wall, and the caller changes it last.
   void Fill(size_t floor, size_t from, size_t to) {
     for (size_t at = floor + from + 2; at <= floor + to; ++at) words[at] = kFiller;
   }
 
-  // Takes all slots from class c. The cache is exclusive and holds nothing of it.
+  // Removes all slots of class c, which is empty. The caller has exclusive use of the cache.
   void Revoke(SizeClass c) {
     const size_t floor = Floor(c);
     for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) words[at] = 0;
-    if (IsLong(c)) Wall(c);
+    if (IsLong(c)) ClearShort(c);
     words[c] = (words[c] & ~kCursorMask) | kCacheLayout.short_floor[c];
     granted.fetch_sub(capacity[c] * size_t{kClassSize[c]}, std::memory_order_relaxed);
     capacity[c] = 0;
     missed[c] = overflowed[c] = false;
   }
 
-  // Makes the slots of c's short region, which it has left for the long one, unusable.
-  void Wall(SizeClass c) {
+  // Makes the slots in the short region of class c unusable. The class has moved to the long
+  // region.
+  void ClearShort(SizeClass c) {
     const size_t floor = kCacheLayout.short_floor[c];
     for (size_t at = floor + 1; at <= floor + ShortCapacity(c); ++at) words[at] = 0;
   }
 
-  // Gives class c its first slots. The cache is exclusive.
+  // Gives class c the slots of its short region. The caller has exclusive use of the cache.
   void Grant(SizeClass c) {
     if (capacity[c] != 0) return;
     const size_t slots = ShortCapacity(c);

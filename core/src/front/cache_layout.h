@@ -1,8 +1,8 @@
-// Where the words of a cache lie. First the headers, then for each list a floor (a zero word), its
-// slots, and the zero word above them, which is the next one's floor. The ready lists are short.
-// The others start in a short region, all of them on two or three pages, and move to a long one
-// when they are busy. A slot that may take a pointer is never zero: it holds an old pointer or
-// kFiller.
+// The order of the words of a cache. The headers are first. Each list follows: a floor (a zero
+// word), its slots, and a wall (a zero word), which is also the floor of the next list. A ready
+// list has kReadySlots slots. Every other list starts in a short region; all short regions are on
+// two or three OS pages. A busy class moves to its long region. A usable slot is never zero: it
+// holds a pointer, an old pointer or kFiller.
 #pragma once
 
 #include <array>
@@ -16,23 +16,24 @@ namespace granary {
 
 inline constexpr uint64_t kFiller = 1;
 
-// Slots of a ready list: enough that moving objects there costs little for each, few enough that
-// they stay in the first level of the CPU's own caches.
-inline constexpr size_t kReadySlots = kBlock;
+// Slots of a ready list: enough that a move costs little for each object, and so few that they stay
+// in the L1 cache of the CPU.
+inline constexpr size_t kReadySlots = kGroup;
 
-// Slots of the short region: at most 4 KiB of small objects, one medium object.
+// Slots of the short region of a class: for at most 4 KiB of small objects, or for one medium
+// object.
 constexpr size_t ShortCapacity(SizeClass c) {
   if (!IsSmall(c)) return 1;
   const size_t fit = 4 * kKiB / kClassSize[c];
   return fit > 8 ? 8 : fit < 2 ? 2 : fit;
 }
 
-// Slots of the long region: at most 128 KiB of objects.
+// Slots of the long region of a class: for at most 128 KiB of objects.
 constexpr size_t LongCapacity(SizeClass c) {
   const size_t fit = 128 * kKiB / kClassSize[c];
-  const size_t least = ShortCapacity(c) + 2;
+  const size_t minimum = ShortCapacity(c) + 2;
   if (!IsSmall(c)) return 2;
-  return fit > 1022 ? 1022 : fit < least ? least : fit;
+  return fit > 1022 ? 1022 : fit < minimum ? minimum : fit;
 }
 
 struct CacheLayout {
@@ -53,7 +54,7 @@ consteval CacheLayout MakeCacheLayout() {
     layout.ready_floor[c] = static_cast<uint16_t>(at);
     at += kReadySlots + 1;
   }
-  layout.short_floor[0] = layout.long_floor[0] = static_cast<uint16_t>(at);  // no slots at all
+  layout.short_floor[0] = layout.long_floor[0] = static_cast<uint16_t>(at);  // no slots
   at += 1;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     layout.long_floor[c] = static_cast<uint16_t>(at);
@@ -70,9 +71,9 @@ inline constexpr uint64_t kCursorMask = 0xffff;
 inline constexpr unsigned kCountShift = 16;
 inline constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
 
-// Where the count of a class starts when it does not lead to a sample: when it runs out, the thread
-// looks whether somebody outside asks for something.
-inline constexpr uint64_t kLook = uint64_t{1} << 20;
+// The count that a class starts with while sampling is off. When it runs out, the thread checks for
+// a request from another process.
+inline constexpr uint64_t kInitialCount = uint64_t{1} << 20;
 constexpr bool RanOut(uint64_t count) { return count > kCountMask / 2; }
 
 }  // namespace granary

@@ -15,7 +15,7 @@ namespace {
 
 void* Pointer(uintptr_t n) { return reinterpret_cast<void*>(n * 16); }
 
-TEST(CacheLayout, RegionsAreApartAndWalled) {
+TEST(CacheLayout, RegionsDoNotOverlap) {
   std::vector<int> owner(kCacheLayout.words, 0);
   const auto claim = [&](size_t from, size_t count) {
     for (size_t at = from; at < from + count; ++at) {
@@ -33,7 +33,7 @@ TEST(CacheLayout, RegionsAreApartAndWalled) {
   }
 }
 
-TEST(CacheLayout, CapacityGrowsToTheLongRegionsEnd) {
+TEST(CacheLayout, CapacityGrowsToTheEndOfTheLongRegion) {
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     size_t slots = 0;
     for (int steps = 0; slots < LongCapacity(c); ++steps) {
@@ -63,7 +63,7 @@ TEST_F(CacheTest, AFreshCacheIsEmptyAndFull) {
   }
 }
 
-TEST_F(CacheTest, GrantedSlotsTakeAsManyAsTheyAre) {
+TEST_F(CacheTest, EachGrantedSlotHoldsOneObject) {
   size_t bytes = 0;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     cache_->Grant(c);
@@ -104,12 +104,12 @@ TEST_F(CacheTest, AgreesWithAStack) {
       for (size_t i = 0; i < popped; ++i, stack.pop_back()) ASSERT_EQ(batch[i], stack.back());
     }
     ASSERT_EQ(exclusive::Count(words_, c), stack.size());
-    ASSERT_EQ(cache_->Allocations(c), pops[row]) << "only Pop counts";
+    ASSERT_EQ(cache_->Allocations(c), pops[row]) << "only Pop counts an allocation";
     cache_->Verify();
   }
 }
 
-TEST_F(CacheTest, RevokedClassesStartAgain) {
+TEST_F(CacheTest, ARevokedClassCanBeGrantedAgain) {
   for (int round = 0; round < 3; ++round) {
     for (SizeClass c = 1; c < kNumClasses; ++c) cache_->Grant(c);
     cache_->Verify();
@@ -121,7 +121,7 @@ TEST_F(CacheTest, RevokedClassesStartAgain) {
 
 using CacheDeathTest = CacheTest;
 
-TEST_F(CacheDeathTest, VerifySeesABrokenWall) {
+TEST_F(CacheDeathTest, VerifyDetectsABrokenWall) {
   cache_->Grant(5);
   words_[kCacheLayout.short_floor[5]] = 16;
   EXPECT_DEATH(cache_->Verify(), "check failed");

@@ -1,5 +1,5 @@
-// The operations of arch/rseq.h on a cache that nobody else can use meanwhile: one that is stopped,
-// or held by a lock.
+// The operations of arch/rseq.h for a cache that only the calling thread can use: a stopped cache,
+// or a shared cache whose lock the thread holds.
 #pragma once
 
 #include <cstddef>

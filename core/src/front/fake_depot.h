@@ -1,4 +1,4 @@
-// What lies below the front: batches straight from the ledger.
+// A depot without magazines: it fetches each batch from the ledger.
 #pragma once
 
 #include "depot/fake_slabs.h"
@@ -13,11 +13,11 @@ class FakeDepot {
     const size_t fit = 32 * kKiB / kClassSize[c];
     return fit < 1 ? 1 : fit > kMagazine ? kMagazine : fit;
   }
-  size_t Take(SizeClass c, void** to, size_t n) noexcept {
+  size_t Fetch(SizeClass c, void** to, size_t n) noexcept {
     GRANARY_CHECK(n >= 1 && n <= kMagazine);
     return ledger.Fetch(c, to, n);
   }
-  void Give(SizeClass c, void* const* from, size_t n) noexcept {
+  void Return(SizeClass c, void* const* from, size_t n) noexcept {
     GRANARY_CHECK(n <= kMagazine);
     if (n > 0) ledger.Return(c, from, n);
   }

@@ -1,5 +1,5 @@
-// The caches of the CPUs: what malloc and free touch on nearly every call. The fast path is
-// arch::Pop and arch::Push; this is what happens when they say no.
+// The front: the CPU caches, which serve nearly every malloc and free. The fast path is arch::Pop
+// and arch::Push; Front has the slow path, after a miss or an overflow.
 #pragma once
 
 #include <atomic>
@@ -29,61 +29,66 @@ class Front {
   // Before any other call.
   void Init() noexcept;
 
-  // Fills the ready list of class c, which ran empty, with a block of what was freed last; false if
-  // there is less, or the class has no such list.
-  GRANARY_ALWAYS_INLINE bool MoveBlock(SizeClass c) noexcept {
+  // Fills the empty ready list of class c with the group of recently freed objects on top of list
+  // c. Returns false if there is less than a group, or the class has no ready list.
+  GRANARY_ALWAYS_INLINE bool MoveGroup(SizeClass c) noexcept {
     if (!UsesReady(c)) return false;
-    void* objects[kBlock];
-    if (!arch::PopBlock(c, objects, kCacheLayout.long_floor[c] + kBlock)) return false;
-    if (!arch::PushBlock(ReadyList(c), objects, kCacheLayout.ready_floor[c])) [[unlikely]]
-      PutReady(c, objects, kBlock);  // it has no slots yet, or is another CPU's and not empty
+    void* objects[kGroup];
+    if (!arch::PopGroup(c, objects, kCacheLayout.long_floor[c] + kGroup)) return false;
+    if (!arch::PushGroup(ReadyList(c), objects, kCacheLayout.ready_floor[c])) [[unlikely]]
+      StoreReady(c, objects,
+                 kGroup);  // no slots yet, or the thread moved to a CPU whose list is not empty
     return true;
   }
-  // Likewise, also with less than a block.
+  // As MoveGroup, but also with less than a group.
   bool RefillReady(SizeClass c) noexcept;
-  // An object of class c, when the cache had none; nullptr when the system refuses memory.
+  // Allocates an object of class c after a miss; nullptr when the system refuses memory. Sets *due
+  // if the allocation is a sample.
   void* Allocate(SizeClass c, bool* due) noexcept;
-  // Takes p, an object of class c, when the cache was full.
+  // Frees p, an object of class c, after an overflow.
   void Free(SizeClass c, void* p) noexcept;
 
-  // Every cache is to count down to samples of one in `rate` bytes; 0 for none. One caller at a
-  // time, and nobody stops caches meanwhile. False if some cannot be stopped.
+  // Arms every cache for samples of one in `rate` bytes; 0 for no samples. One caller at a time; no
+  // other thread stops caches during the call. Returns false if some cache cannot be stopped.
   bool SetSampling(uint64_t rate, uint64_t seed) noexcept;
   Sampling& sampling() { return sampling_; }
-  // After arch::Pop said that the count of class c ran out.
+  // Call it after arch::Pop reported that the count of class c ran out.
   void Rearm(SizeClass c) noexcept;
-  // Samples of class c that fell due while a cache waited for its next countdown, since last asked.
-  uint64_t TakeLate(SizeClass c) noexcept {
+  // Returns the number of samples of class c that were due while a cache waited for its next count,
+  // and resets the number to zero.
+  uint64_t ResetLate(SizeClass c) noexcept {
     return late_[c].exchange(0, std::memory_order_relaxed);
   }
 
-  // How many bytes the capacities of one cache may add up to.
+  // Sets the limit in bytes for the sum of the capacities of one cache.
   void SetBudget(size_t bytes) { budget_.store(bytes, std::memory_order_relaxed); }
-  // Classes above this one are not cached; after Init, before the first allocation.
+  // Classes above c are not cached. Call it after Init and before the first allocation.
   void SetLargestCached(SizeClass c) { largest_cached_ = c; }
 
-  // Gives what lay in the caches untouched since the last call to the slabs; one caller at a time.
+  // Flushes the classes that were not used since the last call from each cache with at least
+  // kMinReclaim idle bytes. One caller at a time.
   void ReclaimIdle() noexcept;
-  // Empties every cache that can be stopped, and the caller's own.
+  // Flushes every cache that can be stopped, the shared caches and the caller's own cache.
   void Flush() noexcept;
 
-  // Around a fork, and around any look at the caches from outside: no cache is in use in between.
-  // False if some cannot be stopped (caches that belong to threads).
+  // Between StopAll and ResumeAll no thread uses a CPU cache: for a fork, and for reading or
+  // changing the caches from another thread. StopAll returns false for thread caches, which cannot
+  // be stopped.
   bool StopAll() noexcept;
   void ResumeAll() noexcept;
-  // In the child of a fork, before ResumeAll: locks are free.
+  // For the child of a fork: call it before ResumeAll.
   void ResetLocks() noexcept;
-  // The thread that owned cache `index` has ended (or, with drain = false, does not exist in this
-  // child of a fork: what its cache held is lost).
+  // Call it when the thread that owned cache `index` has exited. With drain = false the thread does
+  // not exist in this child of a fork, and the objects of its cache are lost.
   void Forget(size_t index, bool drain) noexcept;
 
-  // Objects and bytes in all caches, read while they change.
+  // The number of objects of class c in all caches, read while other threads change it.
   size_t CachedObjects(SizeClass c) noexcept;
-  // Allocations of class c so far.
+  // The number of allocations of class c so far.
   uint64_t Allocations(SizeClass c) noexcept;
-  // An allocation of class c that went past the caches.
+  // Counts an allocation of class c that used no cache.
   void CountUncached(SizeClass c) noexcept { uncached_[c].fetch_add(1, std::memory_order_relaxed); }
-  // Caches, and the bytes of objects they have room for.
+  // The number of caches, and the sum of their capacities in bytes.
   size_t Caches() noexcept;
   size_t Capacity() noexcept;
   uint64_t Contentions() noexcept;
@@ -105,9 +110,9 @@ class Front {
   friend struct Layout;
   static constexpr size_t kBatch = Below::kMagazine;
   static constexpr size_t kSharedCaches = 8;
-  static constexpr size_t kWorthReclaiming = 16 * kKiB;
+  static constexpr size_t kMinReclaim = 16 * kKiB;
 
-  // For threads without restartable sequences beyond those that own a cache.
+  // A shared cache, for threads without restartable sequences that own no cache.
   struct alignas(kCacheLine) Shared {
     Mutex<System> mutex;
     CacheOf* cache = nullptr;
@@ -123,8 +128,8 @@ class Front {
   void* AllocateShared(SizeClass c) noexcept;
   void FreeShared(SizeClass c, void* p) noexcept;
   void* AllocateUncached(SizeClass c) noexcept;
-  GRANARY_COLD void PutReady(SizeClass c, void** objects, size_t n) noexcept;
-  void Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
+  GRANARY_COLD void StoreReady(SizeClass c, void** objects, size_t n) noexcept;
+  void StoreBatch(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
   void MakeRoom(CacheOf* cache, SizeClass c) noexcept;
   void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;
   bool GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept;
@@ -133,10 +138,10 @@ class Front {
   void RearmStopped(CacheOf& cache) noexcept;
   bool RearmCurrent(CacheOf* cache, SizeClass c) noexcept;
   void ArmOwn(CacheOf* cache, size_t index) noexcept;
-  void CountLate(SizeClass c, uint64_t late) noexcept;
+  void AddLate(SizeClass c, uint64_t late) noexcept;
   bool Stop(size_t index) noexcept;
   void Resume(size_t index) noexcept;
-  size_t NoteIdle(CacheOf& cache) noexcept;
+  size_t IdleBytes(CacheOf& cache) noexcept;
   void Drain(CacheOf& cache, bool only_idle) noexcept;
   void DrainClass(CacheOf& cache, SizeClass c) noexcept;
   void DrainList(CacheOf& cache, SizeClass c, uint64_t list) noexcept;
@@ -148,12 +153,12 @@ class Front {
   Mutex<System> create_;
   std::atomic<size_t> budget_{0};
   SizeClass largest_cached_ = kNoClass;
-  std::atomic<size_t> caches_end_{0};  // indices in use are below this
+  std::atomic<size_t> caches_end_{0};  // greater than every index in use
   std::atomic<CacheOf*> caches_[kMaxCaches] = {};
   std::atomic<uint64_t> uncached_[kNumClasses] = {};  // allocations that no header counted
   Shared shared_[kSharedCaches];
   Sampling sampling_;
-  std::atomic<bool> stale_{false};  // a count ran out and could not be set at once
+  std::atomic<bool> rearm_pending_{false};  // a count ran out and could not be set
   std::atomic<uint64_t> late_[kNumClasses] = {};
 };
 

@@ -1,4 +1,4 @@
-// Misses and overflows.
+// The slow path: misses, overflows and the statistics of the caches.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ void Front<System, Below>::Init() noexcept {
   for (size_t i = first; i < end; ++i) Publish(i, anchor.null_cache);
 }
 
-// The cache of this thread at this moment, which may change at the next instruction; nullptr if the
-// thread has none or it is stopped.
+// The cache that this thread uses at this moment; the thread may use another one at the next
+// instruction. nullptr if the thread has no cache or the cache is stopped.
 template <Os System, class Below>
 Cache<System>* Front<System, Below>::Current() noexcept {
   if (thread_area == 0) threads.Register();
@@ -58,12 +58,13 @@ Cache<System>* Front<System, Below>::Create(size_t index) noexcept {
 template <Os System, class Below>
 bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
   if (c > largest_cached_) return false;
-  return Growth<System>::Grow(cache, c, budget_.load(std::memory_order_relaxed),
-                              [&](void* const* objects, size_t n) { depot_->Give(c, objects, n); });
+  return Growth<System>::Grow(
+      cache, c, budget_.load(std::memory_order_relaxed),
+      [&](void* const* objects, size_t n) { depot_->Return(c, objects, n); });
 }
 
-// Up to a batch, capacity follows the misses and the overflows, so that whole magazines change
-// hands; beyond it, only a class that both misses and overflows has use for more.
+// Below the size of a batch, each miss and each overflow grows the capacity, so that whole
+// magazines move. Above it, only a class that both misses and overflows gets more slots.
 template <Os System, class Below>
 void Front<System, Below>::GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept {
   cache->missed[c] = true;
@@ -80,40 +81,41 @@ bool Front<System, Below>::GrowAfterOverflow(CacheOf* cache, SizeClass c) noexce
 template <Os System, class Below>
 void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   void* p;
-  if (depot_->Take(c, &p, 1) == 0) return nullptr;
+  if (depot_->Fetch(c, &p, 1) == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
   return p;
 }
 
 template <Os System, class Below>
 bool Front<System, Below>::RefillReady(SizeClass c) noexcept {
-  if (MoveBlock(c)) return true;
+  if (MoveGroup(c)) return true;
   if (!UsesReady(c)) return false;
-  if (CacheOf* const cache = Current(); cache == nullptr || cache->WantsMore(c)) return false;
-  void* objects[kBlock];
-  const size_t n = arch::PopMany(c, objects, kBlock);
+  if (CacheOf* const cache = Current(); cache == nullptr || cache->FetchInstead(c)) return false;
+  void* objects[kGroup];
+  const size_t n = arch::PopMany(c, objects, kGroup);
   std::reverse(objects, objects + n);
-  PutReady(c, objects, n);
+  StoreReady(c, objects, n);
   return n > 0;
 }
 
-// Puts objects of the list of class c where there is room for them.
+// Stores n objects of class c in the ready list, and the rest in list c or the depot.
 template <Os System, class Below>
-void Front<System, Below>::PutReady(SizeClass c, void** objects, size_t n) noexcept {
+void Front<System, Below>::StoreReady(SizeClass c, void** objects, size_t n) noexcept {
   if (CacheOf* const cache = Current(); cache != nullptr) Growth<System>::GrantReady(cache, c);
   const size_t kept = arch::PushMany(ReadyList(c), objects, n);
   const size_t back = arch::PushMany(c, objects + kept, n - kept);
-  depot_->Give(c, objects + kept + back, n - kept - back);
+  depot_->Return(c, objects + kept + back, n - kept - back);
 }
 
-// Puts objects into the cache, so that malloc takes the last of them first.
+// Stores n objects in the cache so that malloc pops the last one first.
 template <Os System, class Below>
-void Front<System, Below>::Keep(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept {
+void Front<System, Below>::StoreBatch(CacheOf* cache, SizeClass c, void** objects,
+                                      size_t n) noexcept {
   if (UsesReady(c)) {
     Growth<System>::GrantReady(cache, c);
-    if (n >= kBlock &&
-        arch::PushBlock(ReadyList(c), objects + n - kBlock, kCacheLayout.ready_floor[c])) {
-      n -= kBlock;
+    if (n >= kGroup &&
+        arch::PushGroup(ReadyList(c), objects + n - kGroup, kCacheLayout.ready_floor[c])) {
+      n -= kGroup;
     } else {
       const size_t first = n < kReadySlots ? n : kReadySlots;
       const size_t kept = arch::PushMany(ReadyList(c), objects + (n - first), first);
@@ -122,17 +124,17 @@ void Front<System, Below>::Keep(CacheOf* cache, SizeClass c, void** objects, siz
     }
   }
   const size_t kept = arch::PushMany(c, objects, n);
-  depot_->Give(c, objects + kept, n - kept);
+  depot_->Return(c, objects + kept, n - kept);
 }
 
 template <Os System, class Below>
 void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   CacheOf* const cache = Current();
-  *due = sampling_.Chosen(kClassSize[c]);  // unless a header counts it
+  *due = sampling_.Chosen(kClassSize[c]);  // for an allocation that no header counts
   if (cache == nullptr) return CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
   bool counted_due = false;
-  if (void* p = arch::Pop(PopList(c), &counted_due);
-      p != nullptr) {  // another CPU's, or a cache just made
+  // A new cache, or the cache of another CPU that the thread moved to, may have objects.
+  if (void* p = arch::Pop(PopList(c), &counted_due); p != nullptr) {
     if (counted_due) Rearm(c);
     *due = counted_due && sampling_.on();
     return p;
@@ -144,27 +146,27 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   if (want > Below::BatchOf(c)) want = Below::BatchOf(c);
   if (want == 0) return AllocateUncached(c);
   void* batch[kBatch];
-  const size_t got = depot_->Take(c, batch, want);
+  const size_t got = depot_->Fetch(c, batch, want);
   if (got == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
-  // The last of the batch goes to the caller, the one before it shall be next: they were laid out
-  // so.
-  Keep(cache, c, batch, got - 1);
+  // The batch ends with the object to use first: the caller gets it, and malloc pops the one before
+  // it next.
+  StoreBatch(cache, c, batch, got - 1);
   return batch[got - 1];
 }
 
-// Sends a batch from the full class c to the depot, half of what it may hold if that is less.
+// Moves a batch of the full class c to the depot; half of the capacity if that is less.
 template <Os System, class Below>
 void Front<System, Below>::MakeRoom(CacheOf* cache, SizeClass c) noexcept {
   void* batch[kBatch];
   const size_t whole = Below::BatchOf(c);
   if (arch::PopRun(c, batch, whole, kCacheLayout.long_floor[c] + whole)) {
-    return depot_->Give(c, batch, whole);
+    return depot_->Return(c, batch, whole);
   }
   const size_t half = (cache->capacity[c] + size_t{1}) / 2;
   const size_t count = arch::PopMany(c, batch, half < whole ? half : whole);
   std::reverse(batch, batch + count);
-  depot_->Give(c, batch, count);
+  depot_->Return(c, batch, count);
 }
 
 template <Os System, class Below>
@@ -172,17 +174,17 @@ void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
   CacheOf* const cache = Current();
   if (cache == nullptr) {
     if (CurrentIndex() < 0) return FreeShared(c, p);
-    return depot_->Give(c, &p, 1);
+    return depot_->Return(c, &p, 1);
   }
   if (arch::Push(c, p)) return;
   if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
   MakeRoom(cache, c);
-  if (!arch::Push(c, p)) depot_->Give(c, &p, 1);
+  if (!arch::Push(c, p)) depot_->Return(c, &p, 1);
 }
 
 template <Os System, class Below>
 typename Front<System, Below>::Shared& Front<System, Below>::SharedOfThread() noexcept {
-  // The thread pointer tells threads apart; its low bits are alike.
+  // The thread pointer differs between threads, but mostly not in its low bits: hash it.
   const uintptr_t id = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
   return shared_[(id * 0x9e3779b97f4a7c15u) >> 61];
 }
@@ -199,9 +201,9 @@ void* Front<System, Below>::AllocateShared(SizeClass c) noexcept {
   if (void* p = exclusive::Pop(cache.words, c); p != nullptr) return p;
   cache.Grant(c);
   void* batch[kBatch];
-  const size_t got = depot_->Take(c, batch, ShortCapacity(c));
+  const size_t got = depot_->Fetch(c, batch, ShortCapacity(c));
   const size_t kept = exclusive::PushMany(cache.words, c, batch, got);
-  depot_->Give(c, batch + kept, got - kept);
+  depot_->Return(c, batch + kept, got - kept);
   return exclusive::Pop(cache.words, c);
 }
 
@@ -209,13 +211,13 @@ template <Os System, class Below>
 void Front<System, Below>::FreeShared(SizeClass c, void* p) noexcept {
   Shared& shared = SharedOfThread();
   Locked hold(shared.mutex);
-  if (shared.cache == nullptr || c > largest_cached_) return depot_->Give(c, &p, 1);
+  if (shared.cache == nullptr || c > largest_cached_) return depot_->Return(c, &p, 1);
   CacheOf& cache = *shared.cache;
   cache.Grant(c);
   if (exclusive::PushMany(cache.words, c, &p, 1) == 1) return;
   void* batch[kBatch];
   const size_t count = exclusive::PopMany(cache.words, c, batch, (cache.capacity[c] + 1) / 2);
-  depot_->Give(c, batch, count);
+  depot_->Return(c, batch, count);
   exclusive::PushMany(cache.words, c, &p, 1);
 }
 

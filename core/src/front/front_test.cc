@@ -26,7 +26,7 @@ class FrontTest : public testing::TestWithParam<bool> {
     Start(2);
   }
   ~FrontTest() override {
-    // Later tests and this thread's end must not find the caches of this one.
+    // Later tests and the exit of this thread must not find the caches of this test.
     for (size_t i = 0; i < kMaxCaches + kUnregisteredIndices; ++i) {
       anchor.cache[i] = anchor.null_cache;
     }
@@ -55,7 +55,7 @@ class FrontTest : public testing::TestWithParam<bool> {
   void Free(SizeClass c, void* p) {
     if (!arch::Push(c, p)) front_.Free(c, p);
   }
-  // Holds n objects at once, then frees them.
+  // Allocates n objects, then frees them.
   void Burst(SizeClass c, size_t n) {
     std::vector<void*> objects(n);
     for (void*& p : objects) p = Allocate(c);
@@ -67,17 +67,17 @@ class FrontTest : public testing::TestWithParam<bool> {
     for (SizeClass c = 1; c < kNumClasses; ++c) sum += front_.CachedObjects(c);
     return sum;
   }
-  // Looks at every cache from outside.
+  // Stops and checks every cache.
   void Verify() {
     ASSERT_TRUE(front_.StopAll());
     front_.ForEachCache([](TestFront::CacheOf& cache) { cache.Verify(); });
     front_.ResumeAll();
   }
   size_t Granted() {
-    size_t most = 0;
+    size_t maximum = 0;
     front_.ForEachCache(
-        [&](TestFront::CacheOf& cache) { most = std::max(most, cache.granted.load()); });
-    return most;
+        [&](TestFront::CacheOf& cache) { maximum = std::max(maximum, cache.granted.load()); });
+    return maximum;
   }
 
   Metadata<FakeOs> metadata_;
@@ -94,23 +94,23 @@ TEST_P(FrontTest, TheKernelRunsSequencesHere) {
   EXPECT_GE(CurrentIndex(), 0);
 }
 
-TEST_P(FrontTest, FreedObjectsComeBackWithoutTheDepot) {
+TEST_P(FrontTest, FreedObjectsAreAllocatedWithoutTheDepot) {
   Burst(kClass, 4);
   const size_t fetches = ledger_.fetches();
   for (int i = 0; i < 1000; ++i) Burst(kClass, 4);
-  EXPECT_LE(ledger_.fetches(), fetches + 4) << "but for a change of CPU";
+  EXPECT_LE(ledger_.fetches(), fetches + 4) << "except after a change of CPU";
 }
 
-// A pair of malloc and free of one small class goes round among a few objects: in blocks with ready
-// lists, without them among what the first batch brought.
-TEST_P(FrontTest, ABusyClassGetsWholeBlocks) {
+// Pairs of malloc and free of one small class circulate few objects: some groups with ready lists,
+// the objects of the first batch without them.
+TEST_P(FrontTest, ABusyClassGetsWholeGroups) {
   for (int i = 0; i < 4000; ++i) Burst(kClass, 1);
   if (GetParam()) {
-    EXPECT_GE(front_.CachedObjects(kClass), kBlock);
+    EXPECT_GE(front_.CachedObjects(kClass), kGroup);
   } else {
-    EXPECT_LT(front_.CachedObjects(kClass), kBlock);
+    EXPECT_LT(front_.CachedObjects(kClass), kGroup);
   }
-  EXPECT_LT(front_.CachedObjects(kClass), 6 * kBlock);
+  EXPECT_LT(front_.CachedObjects(kClass), 6 * kGroup);
   EXPECT_EQ(front_.Allocations(kClass), 4000u);
   Verify();
 }
@@ -121,9 +121,9 @@ TEST_P(FrontTest, ConservesObjectsAndCountsAllocations) {
   std::vector<std::pair<SizeClass, void*>> held;
   std::vector<uint64_t> allocations(kNumClasses);
   for (int step = 0; step < 20000; ++step) {
-    // It comes and goes like tides, so that caches run empty and full.
-    const bool flood = (step / 700) % 2 == 0;
-    if (random() % 4 < (flood ? 3u : 1u)) {
+    // Phases that mostly allocate or mostly free, so that caches run empty and full.
+    const bool rising = (step / 700) % 2 == 0;
+    if (random() % 4 < (rising ? 3u : 1u)) {
       const SizeClass c = classes[random() % std::size(classes)];
       held.emplace_back(c, Allocate(c));
       ASSERT_TRUE(ledger_.IsOut(held.back().second));
@@ -155,7 +155,7 @@ TEST_P(FrontTest, CapacityFollowsUse) {
   Verify();
 }
 
-TEST_P(FrontTest, EveryClassCanGrowToItsEnd) {
+TEST_P(FrontTest, EveryClassCanGrowToItsMaximum) {
   front_.SetBudget(kGiB);
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     for (int i = 0; i < 12; ++i) Burst(c, 2 * LongCapacity(c));
@@ -183,7 +183,7 @@ TEST_P(FrontTest, NoBudgetMeansNoSlots) {
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-TEST_P(FrontTest, IdleObjectsAreReclaimedOnTheSecondLook) {
+TEST_P(FrontTest, IdleObjectsAreReclaimedAtTheSecondCall) {
   for (int i = 0; i < 20; ++i) Burst(kClass, 500);
   ASSERT_GE(front_.CachedObjects(kClass) * kClassSize[kClass], 16 * kKiB);
   front_.ReclaimIdle();
@@ -195,7 +195,7 @@ TEST_P(FrontTest, IdleObjectsAreReclaimedOnTheSecondLook) {
   Verify();
 }
 
-TEST_P(FrontTest, ReclaimLeavesWhatIsInUse) {
+TEST_P(FrontTest, ReclaimKeepsObjectsOfBusyClasses) {
   const SizeClass busy = ClassOf(1000);
   for (int i = 0; i < 20; ++i) {
     Burst(kClass, 500);
@@ -208,7 +208,7 @@ TEST_P(FrontTest, ReclaimLeavesWhatIsInUse) {
   EXPECT_GT(front_.CachedObjects(busy), 0u);
 }
 
-TEST_P(FrontTest, NothingIsDrainedThatCouldBeInUse) {
+TEST_P(FrontTest, NoCacheIsDrainedThatCannotBeStopped) {
   for (int i = 0; i < 20; ++i) Burst(kClass, 500);
   const size_t cached = front_.CachedObjects(kClass);
   FakeOs::SetCanAbort(false);
@@ -221,14 +221,14 @@ TEST_P(FrontTest, NothingIsDrainedThatCouldBeInUse) {
   EXPECT_EQ(ledger_.out(), 0u) << "the caller's own cache, one class at a time";
 }
 
-TEST_P(FrontTest, AStoppedCacheServesNobody) {
+TEST_P(FrontTest, AStoppedCacheServesNoThread) {
   Burst(kClass, 8);
   const size_t cached = front_.CachedObjects(kClass);
   ASSERT_TRUE(front_.StopAll());
   bool due = false;
   EXPECT_EQ(arch::Pop(PopList(kClass), &due), nullptr);
   void* const p = front_.Allocate(kClass, &due);
-  EXPECT_NE(p, nullptr) << "from below";
+  EXPECT_NE(p, nullptr) << "from the depot";
   EXPECT_FALSE(arch::Push(kClass, p));
   front_.Free(kClass, p);
   EXPECT_EQ(front_.CachedObjects(kClass), cached);
@@ -238,14 +238,14 @@ TEST_P(FrontTest, AStoppedCacheServesNobody) {
   EXPECT_EQ(ledger_.fetches(), fetches);
 }
 
-// Of n allocations each is a sample with probability p, on its own: over many seeds the squared
-// deviations, each divided by its variance, add up to about their number.
-TEST_P(FrontTest, SamplesComeAsOftenAsTheyShould) {
+// Each of n allocations is a sample with probability p, independently: over many seeds the sum of
+// the squared deviations, each divided by its variance, is about the number of seeds.
+TEST_P(FrontTest, SamplesHaveTheExpectedFrequency) {
   constexpr uint64_t kRate = 20000;
   constexpr int kSeeds = 200, kRounds = 60;
   const struct {
     SizeClass c;
-    size_t burst;  // beyond the cache's capacity some allocations pass no header
+    size_t burst;  // above the cache's capacity no header counts some allocations
   } patterns[] = {{ClassOf(16), 5}, {kClass, 40}, {kClass, 300}, {ClassOf(3000), 20}};
   for (const auto& pattern : patterns) {
     const double n = static_cast<double>(kRounds * pattern.burst);
@@ -257,10 +257,10 @@ TEST_P(FrontTest, SamplesComeAsOftenAsTheyShould) {
       const uint64_t before = front_.Allocations(pattern.c);
       for (int i = 0; i < kRounds; ++i) Burst(pattern.c, pattern.burst);
       ASSERT_EQ(front_.Allocations(pattern.c) - before, static_cast<uint64_t>(n));
-      const double off = static_cast<double>(samples_ + front_.TakeLate(pattern.c)) - n * p;
+      const double off = static_cast<double>(samples_ + front_.ResetLate(pattern.c)) - n * p;
       sum += off * off / (n * p * (1 - p));
     }
-    // Chi-squared with 200 degrees of freedom: 99.99 % lie between 132 and 285.
+    // Chi-squared with 200 degrees of freedom: 99.99 % of values are between 132 and 285.
     EXPECT_GT(sum, 132) << "class " << pattern.c << " by " << pattern.burst;
     EXPECT_LT(sum, 285) << "class " << pattern.c << " by " << pattern.burst;
   }
@@ -270,17 +270,17 @@ TEST_P(FrontTest, SamplesComeAsOftenAsTheyShould) {
   EXPECT_EQ(samples_, 0u);
 }
 
-// Of the smallest class one in 3,000 would be missed if chance decided.
+// By chance alone, one allocation in 3,000 of the smallest class would be no sample.
 TEST_P(FrontTest, AtARateOfOneAllAreSamples) {
   const SizeClass smallest = ClassOf(1);
   ASSERT_TRUE(front_.SetSampling(1, 7));
   samples_ = 0;
   for (int i = 0; i < 1000; ++i) Burst(smallest, 30);
-  EXPECT_EQ(samples_ + front_.TakeLate(smallest), 30000u);
+  EXPECT_EQ(samples_ + front_.ResetLate(smallest), 30000u);
   ASSERT_TRUE(front_.SetSampling(0, 0));
 }
 
-// Where sequences are not to be had, a thread sets the counts of its own cache.
+// Without restartable sequences a thread sets the counts of its own cache.
 TEST_P(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
   threads.OnExit([](size_t) {});
   FakeOs::Reset();
@@ -290,14 +290,14 @@ TEST_P(FrontTest, AThreadsOwnCacheIsArmedByTheThread) {
   ASSERT_TRUE(front_.SetSampling(1, 3));
   samples_ = 0;
   Burst(kClass, 50);
-  EXPECT_EQ(samples_, 50u) << "each";
+  EXPECT_EQ(samples_, 50u) << "each allocation";
   ASSERT_TRUE(front_.SetSampling(0, 0));
   Burst(kClass, 50);
   EXPECT_EQ(samples_, 50u);
 }
 
-TEST_P(FrontTest, RefusalsArePassedOn) {
-  ledger_.SetMost(3);
+TEST_P(FrontTest, AllocateReturnsNullWhenMemoryIsRefused) {
+  ledger_.SetLimit(3);
   std::vector<void*> objects;
   while (void* p = Allocate(kClass)) objects.push_back(p);
   EXPECT_EQ(objects.size(), 3u);
@@ -305,7 +305,7 @@ TEST_P(FrontTest, RefusalsArePassedOn) {
   EXPECT_NE(Allocate(kClass), nullptr);
 }
 
-TEST_P(FrontTest, WithoutMemoryForACacheObjectsComeFromBelow) {
+TEST_P(FrontTest, WithoutMemoryForACacheTheDepotServes) {
   FakeOs::RefuseMap(0, kNever);
   Burst(kClass, 100);
   EXPECT_EQ(Cached(), 0u);
@@ -316,8 +316,8 @@ TEST_P(FrontTest, WithoutMemoryForACacheObjectsComeFromBelow) {
   EXPECT_GT(Cached(), 0u);
 }
 
-// As a thread made by a bare clone(): no index, no sequences.
-TEST_P(FrontTest, ThreadsWithoutAnIndexShare) {
+// A thread made by a bare clone() has no index and no restartable sequences.
+TEST_P(FrontTest, ThreadsWithoutAnIndexUseSharedCaches) {
   static RestartArea lone{.cpu_id = -1, .concurrency_id = -1};
   thread_area = AddressOf(&lone) - AddressOf(&anchor.unregistered);
   const SizeClass classes[] = {1, kClass, kNumSmall - 1, kNumClasses - 1};
@@ -330,7 +330,7 @@ TEST_P(FrontTest, ThreadsWithoutAnIndexShare) {
   }
 }
 
-TEST_P(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
+TEST_P(FrontTest, AThreadCacheIsDrainedWhenItsThreadExits) {
   Start(0);
   ASSERT_EQ(threads.owner(), CacheOwner::kThread);
   static TestFront* front;
@@ -346,7 +346,8 @@ TEST_P(FrontTest, AThreadsCacheIsEmptiedWhenItEnds) {
   threads.OnExit(nullptr);
 }
 
-// Threads on all CPUs, while another stops, inspects and drains the caches.
+// Threads allocate on all CPUs while another thread stops, verifies, reclaims and flushes the
+// caches.
 TEST_P(FrontTest, ThreadsAndReclaimLoseNothing) {
   std::vector<std::thread> workers;
   for (int t = 0; t < 3; ++t) {

@@ -1,5 +1,5 @@
-// When and how a class gets more slots of the current CPU's cache. Nobody stops for it: the new
-// slots lie behind the wall until one store takes the wall away.
+// Growth of the capacity of a class in the cache of the current CPU. No thread stops for it: the
+// new slots are above the wall until one store removes the wall.
 #pragma once
 
 #include "front/cache.h"
@@ -15,7 +15,7 @@ constexpr size_t NextCapacity(SizeClass c, size_t slots) {
 template <Os System>
 class Growth {
  public:
-  // `spill` receives the objects that found no slot while a class moved.
+  // While a class moves to its long region, `spill` receives the objects that find no slot.
   template <class Spill>
   static bool Grow(Cache<System>* cache, SizeClass c, size_t budget, Spill&& spill) {
     if (!MayGrow(*cache, c, budget) || !cache->lock.TryLock()) return false;
@@ -31,7 +31,7 @@ class Growth {
     return grown;
   }
 
-  // Makes the ready slots of class c usable, once and for all.
+  // Makes the slots of the ready list of class c usable. They stay usable.
   static void GrantReady(Cache<System>* cache, SizeClass c) {
     if (cache->has_ready[c] || !cache->lock.TryLock()) return;
     if (!cache->has_ready[c] && RaiseWall(cache, kCacheLayout.ready_floor[c], 0, kReadySlots)) {
@@ -41,8 +41,8 @@ class Growth {
   }
 
  private:
-  // A class that is as large as it gets, or a cache as large as it may be, is not locked for
-  // nothing.
+  // Whether the capacity of class c is below its maximum and the cache below its budget. Grow
+  // checks this before it takes the lock and again under the lock.
   static bool MayGrow(const Cache<System>& cache, SizeClass c, size_t budget) {
     const size_t before = cache.capacity[c];
     const size_t more = (NextCapacity(c, before) - before) * kClassSize[c];
@@ -56,18 +56,18 @@ class Growth {
 
   template <class Spill>
   static bool MoveToLong(Cache<System>* cache, SizeClass c, size_t after, Spill&& spill) {
-    constexpr size_t kMost = 8;
+    constexpr size_t kMaxShort = 8;
     static_assert([] {
       for (SizeClass k = 1; k < kNumClasses; ++k) {
-        if (ShortCapacity(k) > kMost) return false;
+        if (ShortCapacity(k) > kMaxShort) return false;
       }
       return true;
     }());
     const size_t floor = kCacheLayout.long_floor[c];
     cache->words[floor + 1] = kFiller;
     cache->Fill(floor, 0, after);
-    void* held[kMost];
-    const size_t count = arch::PopMany(c, held, kMost);
+    void* held[kMaxShort];
+    const size_t count = arch::PopMany(c, held, kMaxShort);
     const uint64_t header = cache->Header(c);
     const bool moved = (header & kCursorMask) == kCacheLayout.short_floor[c] &&
                        arch::CompareStore(cache->words, c, header, (header & ~kCursorMask) | floor);

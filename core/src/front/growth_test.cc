@@ -1,6 +1,6 @@
-// A class grows while others use the cache: at every instruction of it in turn the growing thread
-// is interrupted, another pops or pushes on the same CPU, and the thread goes on there or on
-// another CPU. No object may be lost or seen twice.
+// A class grows while another thread uses the cache. The test interrupts the growing thread at each
+// instruction; the handler pops or pushes on the same CPU, and the thread continues there or on
+// another CPU. No object may be lost or duplicated.
 #include "front/growth.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "base/fake_die.h"
 #include "os/fake_os.h"
 
-// The thread sanitizer takes locks of its own between the instructions of this one thread.
+// The thread sanitizer takes its own locks between the instructions of this thread.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
 #include <signal.h>
@@ -23,13 +23,13 @@ namespace {
 
 using TestCache = Cache<FakeOs>;
 
-// Of few slots, so that few instructions fill them: two, four, at last eight.
+// A class with few slots, so that few instructions fill them: two, then four, then eight.
 constexpr SizeClass kClass = ClassOf(16 * kKiB);
 static_assert(ShortCapacity(kClass) == 2 && LongCapacity(kClass) == 8);
 
 enum class Event { kNothing, kPop, kPush, kPopAll, kFill };
 
-// What the handler does at step `at`.
+// The event that the handler runs at step `at`.
 struct Interruption {
   size_t at = ~size_t{0};
   Event event = Event::kNothing;
@@ -60,7 +60,7 @@ void DoEvent() {
   }
 }
 
-// The kernel's part: a sequence that was interrupted starts again.
+// Restarts an interrupted critical section as the kernel does.
 void Restart(greg_t& ip) {
   struct Section {
     uint32_t version, flags;
@@ -78,7 +78,7 @@ void OnStep(int, siginfo_t*, void* context) {
   if (interruption.step++ != interruption.at) return;
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   Restart(registers[REG_RIP]);
-  registers[REG_EFL] &= ~greg_t{0x100};  // the rest is of no interest
+  registers[REG_EFL] &= ~greg_t{0x100};  // the steps after the event need no trap
   DoEvent();
   if (interruption.migrate) area.cpu_id = area.concurrency_id = 1;
 }
@@ -103,7 +103,8 @@ class GrowthTest : public testing::Test {
     signal(SIGTRAP, SIG_DFL);
   }
 
-  // Two CPUs, the first with `held` objects in `slots` slots, the other with one in two.
+  // Makes two CPU caches: one with `held` objects in `slots` slots, the other with one object in
+  // two slots.
   void Start(size_t slots, size_t held) {
     area = RestartArea{};
     interruption = Interruption{};
@@ -133,7 +134,7 @@ class GrowthTest : public testing::Test {
     ASSERT_EQ(exclusive::PushMany(cache_[cpu]->words, kClass, &p, 1), 1u);
   }
 
-  // Steps through one growth; how many instructions it took.
+  // Steps through one growth; returns the number of instructions.
   size_t StepThrough() {
     spilled_.reserve(16);
     interruption.step = 0;
@@ -166,18 +167,18 @@ struct Case {
   size_t slots, held;
 };
 
-TEST_F(GrowthTest, LosesNothingWhereverItIsInterrupted) {
+TEST_F(GrowthTest, AnInterruptionAtAnyInstructionLosesNoObject) {
   for (const auto& [slots, held] : {Case{0, 0}, Case{2, 1}, Case{2, 2}, Case{4, 3}}) {
     Start(slots, held);
     const size_t steps = StepThrough();
     Check();
-    // Each step takes microseconds, and sanitizers make them many: the eight ways to be interrupted
-    // share the instructions.
+    // Each step takes microseconds, and sanitizers add many steps: so each of the eight
+    // combinations of event and migration tests its own part of the instructions.
     const size_t stride = steps * steps / 20000 + 1;
-    size_t way = 0;
+    size_t combination = 0;
     for (const Event event : {Event::kPop, Event::kPush, Event::kPopAll, Event::kFill}) {
       for (const bool migrate : {false, true}) {
-        for (size_t at = way++ * stride / 8; at < steps; at += stride) {
+        for (size_t at = combination++ * stride / 8; at < steps; at += stride) {
           Start(slots, held);
           interruption.at = at;
           interruption.event = event;

@@ -1,6 +1,6 @@
-// Caches from outside: stopped, inspected, drained, resumed. A stopped cache is replaced by the
-// null cache in the table; once the kernel has aborted every sequence in flight, nobody uses its
-// words.
+// Reclaim, flush and stop: work on a cache by a thread that does not use it. To stop a cache, the
+// thread puts the null cache in its row of the cache table and makes the kernel abort every
+// critical section in progress. After that no other thread uses the words of the cache.
 #pragma once
 
 #include "front/front.h"
@@ -27,7 +27,7 @@ void Front<System, Below>::Resume(size_t index) noexcept {
 
 template <Os System, class Below>
 bool Front<System, Below>::StopAll() noexcept {
-  create_.Lock();  // or a cache made from here on would not be stopped
+  create_.Lock();  // so that no thread creates a cache that is not stopped
   const size_t end = caches_end_.load(std::memory_order_acquire);
   for (size_t i = 0; i < end; ++i) {
     if (Stop(i)) caches_[i].load(std::memory_order_relaxed)->lock.Lock();
@@ -42,9 +42,9 @@ void Front<System, Below>::ResumeAll() noexcept {
   create_.Unlock();
 }
 
-// The bytes in classes that nobody used since the last look; remembers the headers for the next.
+// The bytes of objects in idle classes.
 template <Os System, class Below>
-size_t Front<System, Below>::NoteIdle(CacheOf& cache) noexcept {
+size_t Front<System, Below>::IdleBytes(CacheOf& cache) noexcept {
   size_t idle = 0;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     if (!cache.IsIdle(c)) continue;
@@ -58,7 +58,7 @@ template <Os System, class Below>
 void Front<System, Below>::DrainList(CacheOf& cache, SizeClass c, uint64_t list) noexcept {
   void* batch[kBatch];
   for (size_t count; (count = exclusive::PopMany(cache.words, list, batch, kBatch)) > 0;) {
-    depot_->Give(c, batch, count);
+    depot_->Return(c, batch, count);
   }
 }
 
@@ -81,10 +81,10 @@ template <Os System, class Below>
 void Front<System, Below>::ReclaimIdle() noexcept {
   const size_t end = caches_end_.load(std::memory_order_acquire);
   bool any = false;
-  const bool stale = stale_.exchange(false, std::memory_order_relaxed);
+  const bool rearm = rearm_pending_.exchange(false, std::memory_order_relaxed);
   for (size_t i = 0; i < end; ++i) {
     CacheOf* const cache = caches_[i].load(std::memory_order_acquire);
-    if (cache == nullptr || (!stale && NoteIdle(*cache) < kWorthReclaiming) || !Stop(i)) continue;
+    if (cache == nullptr || (!rearm && IdleBytes(*cache) < kMinReclaim) || !Stop(i)) continue;
     cache->lock.Lock();
     any = true;
   }
@@ -94,9 +94,9 @@ void Front<System, Below>::ReclaimIdle() noexcept {
     if (cache == nullptr) continue;
     if (aborted && cache->stopped.load(std::memory_order_relaxed)) {
       Drain(*cache, true);
-      if (stale) RearmStopped(*cache);
+      if (rearm) RearmStopped(*cache);
     }
-    cache->See();
+    cache->RecordHeaders();
     Resume(i);
   }
 }
@@ -105,7 +105,7 @@ template <Os System, class Below>
 void Front<System, Below>::DrainCaller(SizeClass c, uint64_t list) noexcept {
   void* batch[kBatch];
   for (size_t count; (count = arch::PopMany(list, batch, kBatch)) > 0;)
-    depot_->Give(c, batch, count);
+    depot_->Return(c, batch, count);
 }
 
 template <Os System, class Below>
@@ -141,7 +141,8 @@ template <Os System, class Below>
 void Front<System, Below>::Forget(size_t index, bool drain) noexcept {
   CacheOf* const cache = caches_[index].load(std::memory_order_acquire);
   if (cache == nullptr) return;
-  if (!drain) {  // it may have been copied in the middle of a change: its next owner gets another
+  // The fork may have copied the cache during a change, so the next owner gets a new one.
+  if (!drain) {
     for (SizeClass c = 1; c < kNumClasses; ++c) {
       uncached_[c].fetch_add(cache->Allocations(c), std::memory_order_relaxed);
     }

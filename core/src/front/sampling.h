@@ -1,7 +1,7 @@
-// Which allocations are samples: each on its own with probability 1 - exp(-size / rate), so that
-// bytes are sampled by a Poisson process of one in `rate`; at a rate of 1 all are. A class on a
-// cache draws how many allocations pass before the next sample; who has no header to count in draws
-// at each.
+// Which allocations are samples: each allocation independently with probability
+// 1 - exp(-size / rate), which is a Poisson process over bytes with one sample in `rate` bytes. At
+// a rate of 1 every allocation is a sample. For each class of a cache, Draw gives the number of
+// allocations before the next sample. An allocation that no header counts calls Chosen.
 #pragma once
 
 #include <atomic>
@@ -17,29 +17,30 @@ class Sampling {
  public:
   bool on() const { return rate_.load(std::memory_order_relaxed) != 0; }
   uint64_t rate() const { return rate_.load(std::memory_order_relaxed); }
-  // Changes when sampling goes on or off or to another rate.
+  // Changes with each call of Set.
   uint32_t epoch() const { return epoch_.load(std::memory_order_acquire); }
 
-  // A rate of 0 switches it off. `seed` begins the sequence of numbers drawn.
+  // Sets the rate; 0 switches sampling off. `seed` starts the random numbers.
   void Set(uint64_t rate, uint64_t seed) {
     state_.store(seed, std::memory_order_relaxed);
     rate_.store(rate, std::memory_order_relaxed);
     epoch_.fetch_add(1, std::memory_order_release);
   }
 
-  // How many allocations of class c come before the next sample; kLook while off.
+  // The number of allocations of class c before the next sample; kInitialCount while sampling is
+  // off.
   uint64_t Draw(SizeClass c) {
     const uint64_t rate = this->rate();
-    if (rate == 0) return kLook;
+    if (rate == 0) return kInitialCount;
     const double count = BytesToNext(rate) / kClassSize[c];
-    return count < static_cast<double>(kMostDrawn) ? static_cast<uint64_t>(count) : kMostDrawn;
+    return count < static_cast<double>(kMaxDrawn) ? static_cast<uint64_t>(count) : kMaxDrawn;
   }
 
-  // The same when `passed` allocations have come since a sample: counts those of them that should
-  // have been samples as late.
+  // As Draw, when `passed` allocations were made since the last sample. Sets *late to the number of
+  // them that should have been samples.
   uint64_t DrawAfter(SizeClass c, uint64_t passed, uint64_t* late) {
     *late = 0;
-    if (!on()) return kLook;
+    if (!on()) return kInitialCount;
     for (;; ++*late) {
       const uint64_t count = Draw(c);
       if (count >= passed) return count - passed;
@@ -47,14 +48,14 @@ class Sampling {
     }
   }
 
-  // Whether an allocation of `bytes` that no header counts is a sample.
+  // Whether an allocation of `bytes` is a sample, for an allocation that no header counts.
   bool Chosen(size_t bytes) {
     const uint64_t rate = this->rate();
     return rate != 0 && BytesToNext(rate) < static_cast<double>(bytes);
   }
 
  private:
-  static constexpr uint64_t kMostDrawn = kCountMask / 4;
+  static constexpr uint64_t kMaxDrawn = kCountMask / 4;
 
   // "splitmix64" (Steele, Lea and Flood, 2014).
   uint64_t Random() {
@@ -67,7 +68,7 @@ class Sampling {
   double BytesToNext(uint64_t rate) {
     return rate == 1 ? 0 : Exponential() * static_cast<double>(rate);
   }
-  // With mean 1.
+  // An exponentially distributed number with mean 1.
   double Exponential() { return -NaturalLog(static_cast<double>((Random() >> 11) + 1) * 0x1p-53); }
 
   std::atomic<uint64_t> rate_{0}, state_{0};

@@ -1,6 +1,6 @@
-// All layers from the front down, under chosen schedules: two threads that allocate and free each
-// other's objects, and a third that reclaims, drains and releases. At each turn a thread may find
-// itself on another CPU.
+// The front and all layers below it under chosen schedules: two threads allocate and free each
+// other's objects, and a third thread reclaims, drains and releases. At each turn a thread may move
+// to another CPU.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -57,10 +57,10 @@ class Stack {
   SteppedFront front{metadata, depot};
 };
 
-// What the threads do, and what must hold of it. Only one of them runs at a time.
+// The work of the threads and the checks after it. Only one thread runs at a time.
 class Scenario {
  public:
-  // With `sampled`, about every third object is a sample for a while.
+  // With `sampled`, about every third object is a sample between the two rounds of upkeep.
   explicit Scenario(bool sampled) : sampled_(sampled) {}
   size_t samples() const { return samples_; }
 
@@ -100,7 +100,7 @@ class Scenario {
         ASSERT_TRUE(stack_->front.SetSampling(round == 0 ? 30000 : 0, 5));
       }
       stack_->front.ReclaimIdle();
-      stack_->depot.EndWindow();
+      stack_->depot.EndInterval();
       for (const SizeClass c : kClasses) {
         if (IsSmall(c)) stack_->central.ReleasePages(c, 2);
       }
@@ -119,12 +119,12 @@ class Scenario {
     ++allocations_[c];
     samples_ += due;
     const auto [it, fresh] = live_.insert({static_cast<char*>(p), Object{c, ++marks_}});
-    GRANARY_CHECK(fresh);  // or two own it
+    GRANARY_CHECK(fresh);  // no two owners
     std::memcpy(it->first, &marks_, sizeof marks_);
     std::memcpy(it->first + kClassSize[c] - sizeof marks_, &marks_, sizeof marks_);
   }
 
-  // Whoever allocated it.
+  // Frees the oldest object of class c, whichever thread allocated it.
   void FreeOldest(SizeClass c) {
     auto oldest = live_.end();
     for (auto it = live_.begin(); it != live_.end(); ++it) {
@@ -143,7 +143,7 @@ class Scenario {
     if (!arch::Push(object.c, p)) stack_->front.Free(object.c, p);
   }
 
-  // Each object that left the slabs is with a thread, in a cache or in the depot.
+  // Each object that was fetched from the slabs is live, in a cache or in the depot.
   void Check() {
     for (const SizeClass c : kClasses) {
       size_t live = 0;
@@ -189,7 +189,7 @@ class ScheduleTest : public testing::TestWithParam<bool> {
   }
 };
 
-TEST_P(ScheduleTest, EverythingHoldsUnderRandomTurns) {
+TEST_P(ScheduleTest, InvariantsHoldUnderRandomTurns) {
   size_t samples = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -208,15 +208,16 @@ TEST_P(ScheduleTest, EverythingHoldsUnderRandomTurns) {
   EXPECT_GT(samples, 20u);
 }
 
-// Each thread runs as long as it can, but that at one turn after another it is interrupted and
-// another runs to its end first.
-TEST_P(ScheduleTest, EverythingHoldsWhereverOneThreadIsInterrupted) {
+// Each thread runs until it ends, except at one turn: there another thread runs to its end first.
+// The test does this for one turn after the other.
+TEST_P(ScheduleTest, InvariantsHoldWhereverOneThreadIsInterrupted) {
   Scenario(true).Run([](size_t, size_t current, bool blocked) { return current + blocked; });
   const size_t turns = FakeSchedule::turns;
   ASSERT_GT(turns, 100u);
   for (size_t other = 1; other < kThreads; ++other) {
     for (size_t at = other; at < turns; at += 2) {
-      SCOPED_TRACE(testing::Message() << "turn " << at << ", to " << other << " further");
+      SCOPED_TRACE(testing::Message()
+                   << "turn " << at << ", switch to the thread " << other << " after");
       Scenario(true).Run([&](size_t turn, size_t current, bool blocked) {
         if (turn == at) RunOn(current, 1);
         return turn == at ? current + other : current + blocked;

@@ -5,13 +5,13 @@
 namespace granary {
 
 constinit __thread ThreadSettings thread_settings{};
-RestartArea special_area{.cpu_id = -1, .concurrency_id = -1};
+RestartArea settings_area{.cpu_id = -1, .concurrency_id = -1};
 
 void UseThreadSettings() noexcept {
   if (HasThreadSettings()) return;
   if (thread_area == 0) threads.Register();
   thread_settings.area = thread_area;
-  thread_area = SpecialArea();
+  thread_area = SettingsArea();
 }
 
 }  // namespace granary

@@ -1,6 +1,6 @@
-// Settings that a thread made for itself: exact counts of its bytes, no caches, an arena of its
-// own. The thread_area of such a thread leads to the null cache, so that each of its calls takes
-// the slow path, which applies the settings. The fast path does not test for them.
+// Settings that a thread made for itself: exact counts of its bytes, no cache, or an arena. The
+// thread_area of such a thread leads to the null cache. So each of its calls takes the slow path,
+// which applies the settings, and the fast path needs no test for them.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,24 @@
 
 namespace granary {
 
-// Whether a thread's allocations are sampled. A thread that did not choose takes the value of
+// Whether the allocations of a thread are sampled. An undecided thread uses the value of
 // prof.thread_active_init at its first sample.
-enum class Sampled : uint8_t { kNotAsked, kYes, kNo };
+enum class Sampled : uint8_t { kUndecided, kYes, kNo };
 
 struct ThreadSettings {
-  static constexpr size_t kMostName = 16;
+  static constexpr size_t kMaxName = 16;
 
-  uint64_t allocated;  // bytes, since the counts were first read
-  uint64_t deallocated;
-  uint64_t peak;       // the most of allocated - deallocated since it was last reset
-  uint64_t peak_from;  // what that difference was at the reset
-  uintptr_t area;      // the thread_area without settings
-  uint32_t arena;      // 0 for the shared heap
+  uint64_t allocated;    // bytes since the first read of the counts
+  uint64_t deallocated;  // bytes since the first read of the counts
+  uint64_t peak;         // of allocated - deallocated - peak_from since the last reset
+  uint64_t peak_from;    // allocated - deallocated at the last reset
+  uintptr_t area;        // the thread_area without settings
+  uint32_t arena;        // 0 for the shared heap
   bool uncached;
-  // The rest does not make a thread take the slow path:
+  // The members below do not make a thread take the slow path:
   Sampled sampled;
-  bool in_hook;          // runs a hook of profiling, and takes no samples meanwhile
-  char name[kMostName];  // in profiles, as jemalloc has them
+  bool in_hook;         // the thread runs a profiling hook and records no samples
+  char name[kMaxName];  // in profiles; jemalloc's thread.prof.name
 
   void Allocated(size_t bytes) {
     allocated += bytes;
@@ -39,28 +39,28 @@ struct ThreadSettings {
 
 extern __thread ThreadSettings thread_settings
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
-extern RestartArea special_area __attribute__((visibility("hidden")));
+extern RestartArea settings_area __attribute__((visibility("hidden")));
 
-inline uintptr_t SpecialArea() {
-  return reinterpret_cast<uintptr_t>(&special_area) -
+inline uintptr_t SettingsArea() {
+  return reinterpret_cast<uintptr_t>(&settings_area) -
          reinterpret_cast<uintptr_t>(&anchor.unregistered);
 }
-inline bool HasThreadSettings() { return thread_area == SpecialArea(); }
+inline bool HasThreadSettings() { return thread_area == SettingsArea(); }
 
-// From here on the calling thread has settings, and its bytes are counted.
+// From this call on the calling thread has settings, and its bytes are counted.
 void UseThreadSettings() noexcept;
 
 // While it exists, the settings of the calling thread do not apply.
-class Ordinary {
+class SuspendSettings {
  public:
-  Ordinary() { thread_area = thread_settings.area; }
-  // The thread may have been registered meanwhile, or have lost its cache.
-  ~Ordinary() {
+  SuspendSettings() { thread_area = thread_settings.area; }
+  // The thread may have registered or lost its cache since the constructor.
+  ~SuspendSettings() {
     thread_settings.area = thread_area;
-    thread_area = SpecialArea();
+    thread_area = SettingsArea();
   }
-  Ordinary(const Ordinary&) = delete;
-  Ordinary& operator=(const Ordinary&) = delete;
+  SuspendSettings(const SuspendSettings&) = delete;
+  SuspendSettings& operator=(const SuspendSettings&) = delete;
 };
 
 }  // namespace granary

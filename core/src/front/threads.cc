@@ -9,7 +9,7 @@
 #define AT_RSEQ_FEATURE_SIZE 27
 #endif
 
-// glibc's own registration; absent from musl and from glibc before 2.35.
+// glibc's registration; musl and glibc before 2.35 lack it.
 extern "C" {
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -27,8 +27,9 @@ uintptr_t RelativeToAnchor(RestartArea* area) {
   return reinterpret_cast<uintptr_t>(area) - reinterpret_cast<uintptr_t>(&anchor.unregistered);
 }
 
-// What thread_area leads to for a thread that has to share: a second area without a cache.
-RestartArea ended_area{.cpu_id = -1, .concurrency_id = -1};
+// The area of a thread that uses a shared cache: it has no index. thread_area is 0 only before
+// registration, so anchor.unregistered cannot serve.
+RestartArea shared_area{.cpu_id = -1, .concurrency_id = -1};
 
 }  // namespace
 
@@ -37,22 +38,24 @@ constinit Threads threads;
 void Threads::Init(unsigned cpus) noexcept {
   const bool kernel = &__rseq_offset != nullptr && &__rseq_size != nullptr && __rseq_size > 0;
   owner_ = kernel && cpus > 0 ? CacheOwner::kCpu : CacheOwner::kThread;
-  const bool dense = getauxval(AT_RSEQ_FEATURE_SIZE) >=
-                     offsetof(RestartArea, concurrency_id) + sizeof(RestartArea::concurrency_id);
-  if (owner_ == CacheOwner::kCpu && !dense) anchor.cache_index = &anchor.unregistered.cpu_id;
+  const bool has_concurrency_id =
+      getauxval(AT_RSEQ_FEATURE_SIZE) >=
+      offsetof(RestartArea, concurrency_id) + sizeof(RestartArea::concurrency_id);
+  if (owner_ == CacheOwner::kCpu && !has_concurrency_id)
+    anchor.cache_index = &anchor.unregistered.cpu_id;
   const size_t wanted = 4 * static_cast<size_t>(cpus > 0 ? cpus : kMaxCpus);
   slots_ = wanted < kMaxThreadCaches ? wanted : kMaxThreadCaches;
 }
 
-uintptr_t Threads::SharingArea() noexcept { return RelativeToAnchor(&ended_area); }
+uintptr_t Threads::SharingArea() noexcept { return RelativeToAnchor(&shared_area); }
 
 bool Threads::Register() noexcept {
   if (thread_area != 0) return CurrentIndex() >= 0;
-  seen_.fetch_add(1, std::memory_order_relaxed);
+  registered_.fetch_add(1, std::memory_order_relaxed);
   return owner_ == CacheOwner::kCpu ? RegisterWithKernel() : TakeSlot();
 }
 
-// A thread made by a bare clone() has no registration, whatever bytes its area holds.
+// A thread made by a bare clone() is not registered with the kernel, whatever its area contains.
 bool Threads::RegisterWithKernel() noexcept {
   RestartArea* const area = KernelArea();
   if (area->cpu_id < 0 || !Linux::RegisteredForRestart(area)) {
@@ -91,7 +94,7 @@ void Threads::ThreadExit(void* argument) noexcept {
 }
 
 void Threads::ForgetOthers(void (*callback)(size_t index)) noexcept {
-  seen_.store(thread_area != 0 ? 1 : 0, std::memory_order_relaxed);
+  registered_.store(thread_area != 0 ? 1 : 0, std::memory_order_relaxed);
   for (size_t i = 0; i < slots_; ++i) {
     Slot& slot = slot_[i];
     if (!slot.taken.load(std::memory_order_relaxed) ||

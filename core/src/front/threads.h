@@ -1,7 +1,7 @@
-// How the calling thread finds its cache. Where the C library has registered restartable sequences
-// (glibc 2.35 on), by the kernel's concurrency id, or by the CPU number on kernels before 6.3; else
-// each of the first threads owns a cache, through an area of the kernel's shape that is all its
-// own.
+// Registration of threads: how a thread finds its cache. If the C library registers restartable
+// sequences (glibc 2.35 and later), the index is the kernel's concurrency id, or the CPU number on
+// kernels before 6.3. Otherwise each of the first threads owns a thread cache, and its index is in
+// a RestartArea of Granary's own.
 #pragma once
 
 #include <atomic>
@@ -16,23 +16,25 @@ enum class CacheOwner : uint8_t { kUndecided, kCpu, kThread };
 
 class Threads {
  public:
-  // Decides once, before the first use of a cache. `cpus` is 0 if there are too many to index.
+  // Chooses the owner of caches; call it once, before the first use of a cache. `cpus` is 0 if the
+  // machine has more CPUs than the cache table has rows.
   void Init(unsigned cpus) noexcept;
 
-  // Makes the calling thread known; false if it has to share (see Front).
+  // Registers the calling thread; false if the thread uses a shared cache.
   bool Register() noexcept;
 
   // As thread_area, it makes the calling thread share a locked cache with others.
   static uintptr_t SharingArea() noexcept;
 
   CacheOwner owner() const { return owner_; }
-  // Threads that have allocated so far, in this process.
-  size_t seen() const { return seen_.load(std::memory_order_relaxed); }
+  // The number of threads of this process that have registered so far.
+  size_t registered() const { return registered_.load(std::memory_order_relaxed); }
 
-  // Called when a thread that owns a cache ends, with the index of that cache.
+  // Sets the function that is called when a thread that owns a cache exits, with the cache's index.
   void OnExit(void (*callback)(size_t index)) { on_exit_ = callback; }
 
-  // In the child of a fork: every other thread is gone.
+  // For the child of a fork: calls `callback` with the index of each cache that another thread
+  // owned.
   void ForgetOthers(void (*callback)(size_t index)) noexcept;
 
  private:
@@ -50,7 +52,7 @@ class Threads {
   bool has_key_ = false;
   unsigned key_ = 0;
   size_t slots_ = 0;
-  std::atomic<size_t> seen_{0};
+  std::atomic<size_t> registered_{0};
   void (*on_exit_)(size_t) = nullptr;
   Slot slot_[kMaxThreadCaches];
 };

@@ -100,7 +100,7 @@ void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) no
 
 void* Allocate(size_t size) noexcept {
   const SizeClass small = size <= kFineLimit ? ClassOf(size) : kNoClass;
-  if (layers.front().MoveBlock(small)) {
+  if (layers.front().MoveGroup(small)) {
     if (void* const p = TakeCached(ReadyList(small), size); p != nullptr) return p;
   }
   EnsureInit();

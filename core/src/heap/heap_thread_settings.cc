@@ -13,7 +13,7 @@
 namespace granary::heap {
 
 void* AllocateWithSettings(size_t size, size_t alignment, bool zero) noexcept {
-  const Ordinary ordinary;
+  const SuspendSettings suspend;
   void* p;
   if (Arena* const arena = ArenaAt(thread_settings.arena)) {
     p = arena->Allocate(size, alignment, zero);
@@ -34,14 +34,14 @@ void* AllocateWithSettings(size_t size, size_t alignment, bool zero) noexcept {
 }
 
 void FreeWithSettings(void* p) noexcept {
-  const Ordinary ordinary;
+  const SuspendSettings suspend;
   thread_settings.Freed(UsableSize(p, "free"));
   if (thread_settings.uncached) return FreeUncached(p);
   if (!TryFree(p)) Free(p);
 }
 
 void* ReallocateWithSettings(void* p, size_t size) noexcept {
-  const Ordinary ordinary;
+  const SuspendSettings suspend;
   const size_t before = UsableSize(p, "realloc");
   void* const q = Reallocate(p, size);
   if (q == nullptr) return nullptr;
@@ -57,7 +57,7 @@ void* AllocateUncached(size_t size, size_t alignment) noexcept {
     return AllocateAligned(size, alignment < kTrackerBytes ? kTrackerBytes : alignment);
   upkeep.PollInMalloc();
   void* p = nullptr;
-  if (layers.depot().Take(c, &p, 1) == 0) return Refused(kClassSize[c]);
+  if (layers.depot().Fetch(c, &p, 1) == 0) return Refused(kClassSize[c]);
   layers.front().CountUncached(c);
   if (layers.front().sampling().Chosen(kClassSize[c])) [[unlikely]]
     profiler::Sample(p, c, kClassSize[c], size);

@@ -21,7 +21,7 @@ SizeClass LargestCached() {
 }
 
 bool WantsReadyLists() {
-  return options.ready_lists == 0 ? !arch::ForwardsStoresAtOnce() : options.ready_lists == 1;
+  return options.ready_lists == 0 ? !arch::ForwardsStoresFast() : options.ready_lists == 1;
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ struct CallStack {
 };
 
 void CountLate(SizeClass c) {
-  const uint64_t late = c == kNoClass ? 0 : layers.front().TakeLate(c);
+  const uint64_t late = c == kNoClass ? 0 : layers.front().ResetLate(c);
   if (late == 0) return;
   const uint64_t objects = profile::ObjectsFor(kClassSize[c], layers.front().sampling().rate());
   layers.profile().CountLate(late, late * profile::AmountOf(objects, kClassSize[c], 0).bytes);

@@ -26,8 +26,8 @@ void SetNewThreadsAreSampled(bool on) noexcept {
 }
 
 bool ThreadIsSampled() noexcept {
-  return thread_settings.sampled == Sampled::kNotAsked ? NewThreadsAreSampled()
-                                                       : thread_settings.sampled == Sampled::kYes;
+  return thread_settings.sampled == Sampled::kUndecided ? NewThreadsAreSampled()
+                                                        : thread_settings.sampled == Sampled::kYes;
 }
 
 bool TakesSamples() noexcept {

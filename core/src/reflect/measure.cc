@@ -69,7 +69,7 @@ Snapshot Measure() noexcept {
   s.caches = layers.front().Caches();
   s.cache_capacity = layers.front().Capacity();
   s.contentions_front = layers.front().Contentions();
-  s.threads = threads.seen();
+  s.threads = threads.registered();
   s.release_calls = system_calls.release_calls.load(std::memory_order_relaxed);
   s.release_time = system_calls.release_nanos.load(std::memory_order_relaxed);
   s.ceiling = upkeep.ceiling();

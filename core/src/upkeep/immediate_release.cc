@@ -81,7 +81,7 @@ size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept {
   for (; done < bytes && inspections > 0; --inspections) {
     const SizeClass c = layers.central().Idlest();
     if (layers.central().FreeBytes(c) < kPayStep) break;
-    done += layers.central().ReleasePages(c, 1, Central<Linux>::Patience::kNone);
+    done += layers.central().ReleasePages(c, 1, Central<Linux>::Eligible::kFreePages);
   }
   return done;
 }

@@ -16,7 +16,7 @@ size_t Trim() noexcept {
   layers.depot().DrainAll();
   alone.Yield();
   // Pages of a slab are purged when the slab is inspected for the second time.
-  for (int i = 0; i < 2; ++i) upkeep.ReleaseSlabs(Central<Linux>::Patience::kTwoLooks);
+  for (int i = 0; i < 2; ++i) upkeep.ReleaseSlabs(Central<Linux>::Eligible::kIdlePages);
   pages.CountFilled();
   upkeep.ReleaseSpans(~size_t{0});
   if (!options.retain) pages.UnmapFree();

@@ -60,7 +60,7 @@ void Upkeep::PollWithoutHelper() noexcept {
     next_.store(now + WindowMillis(), std::memory_order_relaxed);
     BeginWindow();
     layers.front().ReclaimIdle();
-    layers.depot().EndWindow();
+    layers.depot().EndInterval();
     pages.EndWindow();
     if (!options.retain) pages.UnmapFree();
     step_.store(0, std::memory_order_relaxed);
@@ -77,8 +77,9 @@ void Upkeep::BeginWindow() noexcept {
   if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_window();
 }
 
-Central<Linux>::Patience Upkeep::PatienceNow() const noexcept {
-  return limits_.pressed() ? Central<Linux>::Patience::kNone : Central<Linux>::Patience::kTwoLooks;
+Central<Linux>::Eligible Upkeep::EligibleNow() const noexcept {
+  return limits_.pressed() ? Central<Linux>::Eligible::kFreePages
+                           : Central<Linux>::Eligible::kIdlePages;
 }
 
 // Does one bounded step of the work at the end of an interval. False if this step is complete.
@@ -93,18 +94,18 @@ bool Upkeep::Step() noexcept {
   const auto c = static_cast<SizeClass>(step);
   // Only the slabs that wait now: a slab that was inspected once waits again for the next interval.
   const size_t waiting = layers.central().SlabsToInspect(c);
-  layers.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, PatienceNow());
+  layers.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, EligibleNow());
   return false;
 }
 
-void Upkeep::ReleaseSlabs(Central<Linux>::Patience patience) noexcept {
+void Upkeep::ReleaseSlabs(Central<Linux>::Eligible eligible) noexcept {
   Central<Linux>& central = layers.central();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     // Only the slabs that wait now: a slab that was inspected once waits again for the next
     // interval.
     for (size_t waiting = central.SlabsToInspect(c); waiting > 0;) {
       const size_t slabs = waiting < kTurnSlabs ? waiting : kTurnSlabs;
-      central.ReleasePages(c, slabs, patience);
+      central.ReleasePages(c, slabs, eligible);
       waiting -= slabs;
       running_.Yield();
     }
@@ -132,9 +133,9 @@ void Upkeep::RunWindow() noexcept {
   if (layers.profile().Collects()) unwind::Refresh();
   layers.front().ReclaimIdle();
   running_.Yield();
-  layers.depot().EndWindow();
+  layers.depot().EndInterval();
   running_.Yield();
-  ReleaseSlabs(PatienceNow());
+  ReleaseSlabs(EligibleNow());
   layers.pages().EndWindow();
   if (limits_.pressed()) {
     layers.pages().CountFilled();

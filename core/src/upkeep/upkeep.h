@@ -74,7 +74,7 @@ class Upkeep {
   };
   // These functions purge in steps. They are called with the lock, and let waiting threads have it
   // after each step. ReleaseSlabs purges the free pages of slabs of all classes,
-  void ReleaseSlabs(Central<Linux>::Patience patience) noexcept;
+  void ReleaseSlabs(Central<Linux>::Eligible eligible) noexcept;
   // ReleaseSpans purges up to `bytes` of free spans and blocks,
   void ReleaseSpans(size_t bytes) noexcept;
   // and PayDebt purges the due spans.
@@ -134,7 +134,7 @@ class Upkeep {
   size_t Level() noexcept;
   size_t UnpaidGrowth() noexcept;
   void PayForGrowth(size_t most) noexcept;
-  Central<Linux>::Patience PatienceNow() const noexcept;
+  Central<Linux>::Eligible EligibleNow() const noexcept;
   size_t DirtyBound() noexcept;
   void ReleaseDownTo(size_t bound, size_t most) noexcept;
 

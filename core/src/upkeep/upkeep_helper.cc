@@ -72,7 +72,7 @@ bool Upkeep::HelperPays() noexcept {
     return false;
   const size_t size = layers.pages().used_bytes() + layers.pages().dirty_bytes();
   // Includes threads that never allocate, but not threads that do not exist in a forked child.
-  const bool several = threads.seen() >= 2 || (not_before_ == 0 && ProgramHasThreads());
+  const bool several = threads.registered() >= 2 || (not_before_ == 0 && ProgramHasThreads());
   const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
   return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
 }

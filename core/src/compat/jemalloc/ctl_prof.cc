@@ -44,7 +44,7 @@ int NameThread(const char* name) {
   for (size_t i = 0; i < length; ++i) {
     if (name[i] != '\t' && (name[i] < ' ' || name[i] > '~')) return EINVAL;
   }
-  const size_t kept = length < ThreadSettings::kMostName ? length : ThreadSettings::kMostName - 1;
+  const size_t kept = length < ThreadSettings::kMaxName ? length : ThreadSettings::kMaxName - 1;
   __builtin_memmove(thread_settings.name, name, kept);
   thread_settings.name[kept] = 0;
   return 0;
