@@ -1,8 +1,7 @@
 // The critical sections of the front on arm64. rseq_x86_64.h describes each function.
 //
-// Registers: %[r] thread_area, %[x] anchor.cache_index, %[c] list, %[w] address of the list's
-// header,
-// %[s] address of the top slot.
+// Registers: %[r] thread_area, %[x] anchor.cache_index, %[c] list, %[w] address of its header, %[s]
+// address of the top slot.
 #pragma once
 
 #include "arch/anchor.h"

@@ -93,10 +93,9 @@ class Central {
   }
   // For the child of a fork: objects that a thread of the parent had hidden stay hidden.
   void ForgetHidden() noexcept {
+    // A write copies a page that the child shares with its parent: so only where it is needed.
     for (Small& small : small_) {
-      if (small.hides)
-        small.hides = false;  // no write without need: it would copy a page that the child shares
-                              // with its parent
+      if (small.hides) small.hides = false;
     }
   }
   void Verify() noexcept;

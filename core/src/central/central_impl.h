@@ -24,7 +24,7 @@ size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept 
 }
 
 // For when the system refuses memory; the caller holds the lock. If objects of class c are hidden,
-// gives up the lock for a moment, so that their thread can unhide them, and returns true.
+// unlocks for a moment, so that the other thread can unhide them, and returns true.
 template <Os System, class Pages>
 bool Central<System, Pages>::AwaitHidden(SizeClass c) noexcept {
   if (!small_[c].hides) return false;
@@ -229,7 +229,7 @@ SizeClass Central<System, Pages>::Idlest() const noexcept {
   return idlest;
 }
 
-// The caller holds the lock. Inspect gives up the lock while it releases pages; meanwhile the
+// The caller holds the lock. Inspect unlocks while it releases pages; until it locks again the
 // objects on these pages are hidden.
 template <Os System, class Pages>
 size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Eligible eligible) noexcept {

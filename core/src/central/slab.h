@@ -91,7 +91,7 @@ struct alignas(kCacheLine) Slab {
     return static_cast<size_t>(static_cast<const char*>(p) - base) < kSlabShape[size_class].bytes;
   }
 
-  // Frees objects up to the first address that is not an object of this slab in use; returns the
+  // Frees objects up to the first address that is not an object in use of this slab; returns the
   // number of freed objects. Consecutive objects of one word of `bits` need one store.
   size_t Free(void* const* from, size_t n) {
     const SizeClass c = size_class;
@@ -146,8 +146,8 @@ struct alignas(kCacheLine) Slab {
   }
 
  private:
-  // Marks as neither clean nor idle the pages of the objects that `allocated` has a bit for in word
-  // w.
+  // The objects with a bit in `allocated`, which is of word w: marks their pages neither clean nor
+  // idle.
   void MarkUsed(size_t w, uint64_t allocated, unsigned page_shift) {
     uint64_t pages = 0;
     while (allocated != 0) {

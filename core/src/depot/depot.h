@@ -117,8 +117,7 @@ class Depot {
 
   struct alignas(kCacheLine) Row {
     Mutex<System> mutex;
-    Hint<bool>
-        refused;  // the row refused a batch in this decay interval, because it was at its limit
+    Hint<bool> refused;  // whether the row, at its limit, refused a batch in this interval
     Magazine* full = nullptr;
     Magazine* empty = nullptr;
     Hint<size_t> full_count;
@@ -210,9 +209,8 @@ class Depot {
     const size_t shelf = OwnShelf();
     if (!IsOpen(shelf)) Open(shelf);
     Row& row = RowOf(shelf, c);
-    if (row.full_count >=
-        kMinMagazines +
-            row.more) {  // read without the lock, so a row may exceed its limit by a few
+    // Read without the lock, so a row may exceed its limit by a few magazines.
+    if (row.full_count >= kMinMagazines + row.more) {
       row.refused = true;
       return false;
     }

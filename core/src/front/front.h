@@ -35,9 +35,10 @@ class Front {
     if (!UsesReady(c)) return false;
     void* objects[kGroup];
     if (!arch::PopGroup(c, objects, kCacheLayout.long_floor[c] + kGroup)) return false;
+    // A push fails if the list has no slots yet, or the thread moved to a CPU whose list has
+    // objects.
     if (!arch::PushGroup(ReadyList(c), objects, kCacheLayout.ready_floor[c])) [[unlikely]]
-      StoreReady(c, objects,
-                 kGroup);  // no slots yet, or the thread moved to a CPU whose list is not empty
+      StoreReady(c, objects, kGroup);
     return true;
   }
   // As MoveGroup, but also with less than a group.

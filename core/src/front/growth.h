@@ -42,7 +42,7 @@ class Growth {
 
  private:
   // Whether the capacity of class c is below its maximum and the cache below its budget. Grow
-  // checks this before it takes the lock and again under the lock.
+  // checks this without the lock, then again with the lock.
   static bool MayGrow(const Cache<System>& cache, SizeClass c, size_t budget) {
     const size_t before = cache.capacity[c];
     const size_t more = (NextCapacity(c, before) - before) * kClassSize[c];
