@@ -23,7 +23,7 @@ class Threads {
   // Registers the calling thread; false if the thread uses a shared cache.
   bool Register() noexcept;
 
-  // As thread_area, it makes the calling thread share a locked cache with others.
+  // The thread_area of a thread that uses a shared cache.
   static uintptr_t SharingArea() noexcept;
 
   CacheOwner owner() const { return owner_; }
