@@ -37,7 +37,9 @@ struct {
 
 // A signal handler that forks may have interrupted the allocator, whose locks this thread then
 // holds and will release in both processes. No other thread can hold one.
-bool InterruptedAlone() { return locks_held != 0 && threads.registered() < 2 && !upkeep.HelperRuns(); }
+bool InterruptedAlone() {
+  return locks_held != 0 && threads.registered() < 2 && !upkeep.HelperRuns();
+}
 
 // Takes all locks in the order in which an allocation takes them from the top layer down. Takes the
 // lock that `fork` itself will take before these: a thread that holds it may wait for a stream,
