@@ -173,6 +173,10 @@ Differences:
 - `prof_leak` and `prof_leak_error` do not need `prof_final`; their result is an estimate from samples. `prof_bt_max` is at most 128.
 - Of `experimental.hooks.prof_*`, `prof_backtrace` is missing: stacks come from Granary's own unwinder, which takes no lock. While a
   hook runs, its thread takes no sample.
+- `experimental.hooks.safety_check_abort` takes a function that gets the misuse report instead of stderr; if it returns, the program is
+  aborted, where jemalloc continues. It must not allocate.
+- The structures of an arena come from Granary's own memory, not from its hooks: the field `metadata_use_hooks` of
+  `experimental.arenas_create_ext` has no effect.
 - Missing: `prof.log_start` and `prof.log_stop` (a JSON record of every sample for jemalloc's own script; the probes
   `otel_memory:alloc` and `free` provide it to perf and bpftrace), `prof.stats.*`, `experimental.prof_recent.*`.
 

@@ -3,7 +3,7 @@
 
 The first lines of its source say what must happen:
   // dies: TEXT   it ends by SIGABRT and its standard error holds TEXT
-  // lives:       it exits with 0
+  // lives: TEXT  it exits with 0, and its standard error holds TEXT, if there is one
   // env: A=B     set for the run; may be repeated
 """
 
@@ -18,7 +18,7 @@ HEADER = re.compile(r"^//\s*(dies|lives|env):\s*(.*?)\s*$")
 
 
 def read_header(source):
-    """Returns (sentence or None when the program must live, environment)."""
+    """Returns (sentence, whether the program must live, environment)."""
     sentence, lives, environment = None, False, {}
     with open(source, encoding="utf-8") as lines:
         for line in lines:
@@ -26,16 +26,16 @@ def read_header(source):
             if field is None:
                 break
             kind, value = field.groups()
-            if kind == "dies":
-                sentence = value
-            elif kind == "lives":
-                lives = True
+            if kind in ("dies", "lives"):
+                if sentence is not None:
+                    sys.exit(f"{source}: begin with one `// dies: TEXT` or `// lives:`")
+                sentence, lives = value, kind == "lives"
             else:
                 name, _, setting = value.partition("=")
                 environment[name] = setting
-    if lives == (sentence is not None):
+    if sentence is None:
         sys.exit(f"{source}: begin with either `// dies: TEXT` or `// lives:`")
-    return sentence, environment
+    return sentence, lives, environment
 
 
 def run(program, environment):
@@ -49,12 +49,11 @@ def describe(status):
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with {status}"
 
 
-def verdict(sentence, result):
+def verdict(sentence, lives, result):
     """Returns what is wrong with the result, or None."""
-    if sentence is None:
-        return None if result.returncode == 0 else f"{describe(result.returncode)} but must exit with 0"
-    if result.returncode != -signal.SIGABRT:
-        return f"{describe(result.returncode)} but must end with SIGABRT and the message: {sentence}"
+    expected, words = (0, "exit with 0") if lives else (-signal.SIGABRT, "end with SIGABRT")
+    if result.returncode != expected:
+        return f"{describe(result.returncode)} but must {words} and the message: {sentence}"
     if sentence not in result.stderr:
         return f"ended without the message: {sentence}"
     return None
@@ -63,9 +62,9 @@ def verdict(sentence, result):
 def main():
     if len(sys.argv) != 3 or "GRANARY_LIB" not in os.environ:
         sys.exit("usage: GRANARY_LIB=LIBRARY run_misuse.py SOURCE PROGRAM")
-    sentence, environment = read_header(sys.argv[1])
+    sentence, lives, environment = read_header(sys.argv[1])
     result = run(sys.argv[2], environment)
-    wrong = verdict(sentence, result)
+    wrong = verdict(sentence, lives, result)
     if wrong:
         sys.exit(f"{os.path.basename(sys.argv[1])}: {wrong}\n--- its standard error:\n{result.stderr}")
     print(f"{os.path.basename(sys.argv[1])}: ok")

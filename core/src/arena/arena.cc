@@ -279,7 +279,7 @@ void Arena::DieOf(const void* p, const char* verb) noexcept {
 size_t Arena::GoodSize(size_t size) noexcept {
   const SizeClass c = ClassOf(size);
   if (c != kNoClass) return kClassSize[c];
-  return size > kMaxRequest - kTrackerBytes ? 0 : RoundUp(size, pages_.OsPage());
+  return size > kMaxBlock ? 0 : RoundUp(size, pages_.OsPage());
 }
 
 void* Arena::Reallocate(void* p, size_t size) noexcept {

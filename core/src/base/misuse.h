@@ -24,4 +24,12 @@ struct MisuseReport {
 // Prints "granary: " and the misuse report to stderr and aborts. Allocates nothing.
 [[noreturn]] void Die(const MisuseReport& report) noexcept;
 
+// Prints the same and returns.
+void Report(const MisuseReport& report) noexcept;
+
+// Called with the report instead of printing it; if it returns, the program is aborted. For
+// programs that set jemalloc's experimental.hooks.safety_check_abort.
+using MisuseHook = void (*)(const char* report);
+void SetMisuseHook(MisuseHook hook) noexcept;
+
 }  // namespace granary

@@ -33,6 +33,9 @@ inline constexpr size_t kMaxCpus = 1024;  // on machines with more CPUs, caches 
 inline constexpr size_t kCacheLine = 64;
 // the limit of C: differences of pointers fit in ptrdiff_t
 inline constexpr size_t kMaxRequest = PTRDIFF_MAX;
+// The largest block: a request of one byte more has no size. A whole number of pages, of any page
+// size.
+inline constexpr size_t kMaxBlock = kMaxRequest + 1 - 2 * kTrackerBytes;
 
 inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 

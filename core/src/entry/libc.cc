@@ -105,8 +105,8 @@ GRANARY_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noe
   if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int error = errno;
   void* const p = heap::AllocateAligned(size, alignment);
+  if (p == nullptr) return ENOMEM;  // in errno as well: programs check either
   errno = error;
-  if (p == nullptr) return ENOMEM;
   *out = p;
   return 0;
 }

@@ -1,6 +1,8 @@
 // The twenty operators new and delete. The library does not depend on libstdc++: a program that
 // calls a throwing form has loaded it, so the references to what throwing needs are weak.
 
+#include <dlfcn.h>
+
 #include <cstddef>
 #include <new>
 
@@ -14,6 +16,11 @@ __asm__(".weak __gxx_personality_v0");
 __asm__(".weak __cxa_begin_catch");
 __asm__(".weak __cxa_end_catch");
 
+// Absent from a static program.
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak dlclose
+
 namespace granary {
 
 using heap::TryAllocate;
@@ -25,7 +32,35 @@ __attribute__((weak)) std::new_handler GetNewHandler() __asm__("_ZSt15get_new_ha
 
 namespace {
 
-std::new_handler Handler() { return GetNewHandler != nullptr ? GetNewHandler() : nullptr; }
+// What a refusal needs of a C++ runtime: bound with the library, or found when a plugin of a C
+// program has brought one since. The names are those of libstdc++ and of libc++.
+struct Runtime {
+  decltype(&ThrowBadAlloc) throw_bad_alloc;
+  decltype(&GetNewHandler) get_new_handler;
+};
+
+GRANARY_COLD Runtime RuntimeLoadedSince() {
+  Runtime found{};
+  if (&dlopen == nullptr || &dlsym == nullptr) return found;  // a static program
+  for (const char* name : {"libstdc++.so.6", "libc++.so.1"}) {
+    void* const library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    found = {reinterpret_cast<decltype(&ThrowBadAlloc)>(dlsym(library, "_ZSt17__throw_bad_allocv")),
+             reinterpret_cast<decltype(&GetNewHandler)>(dlsym(library, "_ZSt15get_new_handlerv"))};
+    dlclose(library);
+    if (found.throw_bad_alloc != nullptr) break;
+  }
+  return found;
+}
+
+Runtime FindRuntime() {
+  if (ThrowBadAlloc != nullptr) return {ThrowBadAlloc, GetNewHandler};
+  return RuntimeLoadedSince();
+}
+
+std::new_handler HandlerOf(const Runtime& runtime) {
+  return runtime.get_new_handler != nullptr ? runtime.get_new_handler() : nullptr;
+}
 
 void* TryOnce(size_t size, size_t alignment) {
   return alignment == 1 ? heap::Allocate(size) : heap::AllocateAligned(size, alignment);
@@ -44,11 +79,12 @@ GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
   for (;;) {
     if (void* p = TryOnce(size, alignment)) return p;
     if (options.infallible_new) DieOfNew(size);
-    if (const std::new_handler handler = Handler(); handler != nullptr) {
+    const Runtime runtime = FindRuntime();
+    if (const std::new_handler handler = HandlerOf(runtime); handler != nullptr) {
       handler();
       continue;
     }
-    if (ThrowBadAlloc != nullptr) ThrowBadAlloc();
+    if (runtime.throw_bad_alloc != nullptr) runtime.throw_bad_alloc();
     Die("operator new is out of memory and the program has no C++ runtime to throw std::bad_alloc");
   }
 }
@@ -56,12 +92,15 @@ GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
 GRANARY_NOINLINE void* NewOrNull(size_t size, size_t alignment) noexcept {
   if (void* p = TryOnce(size, alignment)) return p;
   if (options.infallible_new) DieOfNew(size);
-  if (Handler() == nullptr) return nullptr;
-  try {
-    return NewOrThrow(size, alignment);
-  } catch (...) {
-    return nullptr;
+  while (const std::new_handler handler = HandlerOf(FindRuntime())) {
+    try {
+      handler();
+    } catch (...) {
+      return nullptr;
+    }
+    if (void* p = TryOnce(size, alignment)) return p;
   }
+  return nullptr;
 }
 
 }  // namespace

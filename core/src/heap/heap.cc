@@ -169,8 +169,11 @@ void Free(void* p) noexcept {
 void FreeSized(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
   const size_t usable = UsableSize(p, "sized free");
-  if (GoodSize(size, alignment) != usable)
-    Die(MisuseReport{Misuse::kWrongSize, "sized free", p, usable, size});
+  if (GoodSize(size, alignment) != usable) {
+    const MisuseReport wrong{Misuse::kWrongSize, "sized free", p, usable, size};
+    if (!options.warn_wrong_size) Die(wrong);
+    Report(wrong);
+  }
   if (!arch::Push(page_map.ClassAt(p), p)) Free(p);
 }
 
@@ -189,9 +192,7 @@ size_t GoodSize(size_t size, size_t alignment) noexcept {
   EnsureInit();
   const SizeClass c = alignment <= kGranule ? AlignedClassOf(size, alignment) : kNoClass;
   if (c != kNoClass) return kClassSize[c];
-  return size > kMaxRequest - kTrackerBytes
-             ? 0
-             : RoundUp(size == 0 ? 1 : size, layers.pages().OsPage());
+  return size > kMaxBlock ? 0 : RoundUp(size == 0 ? 1 : size, layers.pages().OsPage());
 }
 
 size_t Trim() noexcept {

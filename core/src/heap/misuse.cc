@@ -1,5 +1,7 @@
 #include "base/misuse.h"
 
+#include <atomic>
+
 #include "base/check.h"
 #include "base/units.h"
 #include "base/writer.h"
@@ -41,6 +43,8 @@ void Describe(Writer& w, const MisuseReport& r) {
   }
 }
 
+std::atomic<MisuseHook> misuse_hook{nullptr};
+
 [[noreturn]] void Finish(Writer& w) {
   w.Text("\n");
   Linux::WriteError(w.data(), w.size());
@@ -62,7 +66,22 @@ void Die(const MisuseReport& report) noexcept {
   Writer w(buffer, sizeof buffer);
   w.Text("granary: ");
   Describe(w, report);
-  Finish(w);
+  const MisuseHook hook = misuse_hook.load(std::memory_order_relaxed);
+  if (hook == nullptr) Finish(w);
+  buffer[w.size() < sizeof buffer ? w.size() : sizeof buffer - 1] = 0;
+  hook(buffer);
+  Linux::Abort();
 }
+
+void Report(const MisuseReport& report) noexcept {
+  char buffer[512];
+  Writer w(buffer, sizeof buffer);
+  w.Text("granary: ");
+  Describe(w, report);
+  w.Text("\n");
+  Linux::WriteError(w.data(), w.size());
+}
+
+void SetMisuseHook(MisuseHook hook) noexcept { misuse_hook.store(hook, std::memory_order_relaxed); }
 
 }  // namespace granary

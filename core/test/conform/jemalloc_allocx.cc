@@ -14,6 +14,7 @@
 #pragma weak dallocx
 #pragma weak sdallocx
 #pragma weak nallocx
+#pragma weak mallctl
 #pragma weak je_mallocx
 #pragma weak je_dallocx
 #pragma weak je_malloc
@@ -87,6 +88,41 @@ void CheckRallocxKeepsZeroesAndAligns() {
   }
 }
 
+// Bytes beyond the request are content where MALLOCX_ZERO is set: they move with the object, and
+// what follows the old object is zero.
+void CheckRallocxZeroesUpToTheUsableSize() {
+  for (size_t size : kSizes) {
+    for (size_t next : {size, size / 2 + 1, size * 2}) {
+      for (int lg : {0, 4, 6, 12}) {
+        Dirty(next, MALLOCX_LG_ALIGN(lg));
+        char* p = static_cast<char*>(mallocx(size, MALLOCX_ZERO));
+        const size_t before = sallocx(p, 0);
+        memset(p, 7, before);
+        p = static_cast<char*>(rallocx(p, next, MALLOCX_LG_ALIGN(lg) | MALLOCX_ZERO));
+        const size_t after = sallocx(p, 0), common = before < after ? before : after;
+        CHECK(All(p, 0, common, 7) && All(p, common, after, 0));
+        dallocx(p, 0);
+      }
+    }
+  }
+}
+
+void CheckTheLargestExtentIsTheLargestRequest() {
+  unsigned extents = 0;
+  size_t bytes = sizeof extents, largest = 0;
+  CHECK(mallctl("arenas.nlextents", &extents, &bytes, nullptr, 0) == 0);
+  char name[64];
+  snprintf(name, sizeof name, "arenas.lextent.%u.size", extents - 1);
+  bytes = sizeof largest;
+  CHECK(mallctl(name, &largest, &bytes, nullptr, 0) == 0);
+  CHECK(nallocx(largest, 0) == largest && nallocx(HideSize(largest + 1), 0) == 0);
+  CHECK(mallocx(HideSize(largest + 1), 0) == nullptr && malloc(HideSize(largest + 1)) == nullptr);
+  void* const p = mallocx(100, 0);
+  CHECK(rallocx(p, HideSize(largest + 1), 0) == nullptr);
+  CHECK(rallocx(p, HideSize(largest + 1), MALLOCX_ZERO | MALLOCX_ALIGN(64)) == nullptr);
+  dallocx(p, 0);
+}
+
 void CheckXallocxNeverMoves() {
   for (size_t size : kSizes) {
     char* const p = static_cast<char*>(mallocx(size, 0));
@@ -121,6 +157,8 @@ int main() {
   CheckFlagsAreJemallocs();
   CheckEverySizeAndAlignment();
   CheckRallocxKeepsZeroesAndAligns();
+  CheckRallocxZeroesUpToTheUsableSize();
+  CheckTheLargestExtentIsTheLargestRequest();
   CheckXallocxNeverMoves();
   CheckWhatCannotBe();
   je_dallocx(je_mallocx(100, 0), 0);

@@ -1,4 +1,4 @@
-// posix_memalign: the return value speaks, errno and the pointer stay when it refuses.
+// posix_memalign: the result, errno and the pointer when it succeeds and when it refuses.
 #include <malloc.h>
 
 #include <initializer_list>
@@ -38,7 +38,9 @@ void TooLargeGivesEnomem() {
   for (size_t alignment : {size_t{8}, size_t{64}, size_t{1} << 20, size_t{1} << 62}) {
     for (size_t size : {SIZE_MAX / 2, SIZE_MAX - 64, SIZE_MAX}) {
       void* block = &mark;
+      errno = 0;
       CHECK(posix_memalign(&block, HideSize(alignment), HideSize(size)) == ENOMEM);
+      CHECK(errno == ENOMEM);
       CHECK(block == &mark);
     }
   }

@@ -44,6 +44,9 @@ void* Allocate(size_t size, Flags flags) noexcept {
 
 void* Reallocate(void* p, size_t size, Flags flags) noexcept {
   const size_t before = heap::UsableSize(p, "rallocx");
+  // Bytes that the program did not request count as its content here: they are zero, or what it
+  // wrote.
+  if (const size_t good = GoodSize(size, flags); flags.Zero() && good != 0) size = good;
   void* q;
   if (!flags.NoCache() && flags.ArenaField() <= 1 && Aligned(flags.Alignment(), size)) {
     q = heap::Reallocate(p, size);

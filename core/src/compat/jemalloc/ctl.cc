@@ -325,6 +325,8 @@ int Write(const Found& f, uint64_t value) {
       return WriteHooks(f.at[1], value);
     case Handler::kSetOptions:
       return granary_set_options(reinterpret_cast<const char*>(value)) == 0 ? 0 : EINVAL;
+    case Handler::kMisuseHook:
+      return SetMisuseHook(reinterpret_cast<MisuseHook>(value)), 0;
     case Handler::kArenaCreate:
     case Handler::kArenaLookup:
       return 0;  // what Read looked at

@@ -67,6 +67,7 @@ enum class Handler : uint8_t {
   kThreadProf,
   kThreadProfName,
   kProfHook,
+  kMisuseHook,
   kProfThreadInit,
   kProfActive,
   kProfDump,

@@ -10,7 +10,7 @@
 namespace granary::jemalloc {
 
 // Bins are the small classes; large extents are the medium ones, then groups of larger blocks, four
-// to a doubling.
+// to a doubling, the last of which ends with the largest block.
 inline constexpr size_t kBins = kNumSmall - 1;
 inline constexpr size_t kMediumExtents = kNumClasses - kNumSmall;
 inline constexpr size_t kGroups = kLargeGroups;
@@ -19,6 +19,7 @@ inline constexpr size_t kExtents = kMediumExtents + kGroups;
 constexpr size_t BinSize(size_t bin) { return kClassSize[bin + 1]; }
 constexpr size_t ExtentSize(size_t extent) {
   if (extent < kMediumExtents) return kClassSize[kNumSmall + extent];
+  if (extent == kExtents - 1) return kMaxBlock;
   const size_t group = extent - kMediumExtents;
   const size_t from = kMaxMedium << (group / 4);
   return from + from / 4 * (group % 4 + 1);
