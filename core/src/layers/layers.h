@@ -27,8 +27,8 @@ struct ArenaTotals {
   std::atomic<Arena*> first{nullptr};  // head of the list of all arenas
 };
 
-// Compiled once, in layers.cc: the restartable sequences in Front must not lie in functions of which
-// the linker discards copies.
+// Compiled once, in layers.cc: the restartable sequences in Front must not lie in functions of
+// which the linker discards copies.
 extern template class Front<Linux>;
 
 class Layers {

@@ -41,7 +41,8 @@ func TestAProcessIsFoundByItsName(t *testing.T) {
 	}
 	second := started()
 	_, err = FindProcess(procfs.Live(), name)
-	if err == nil || !strings.Contains(err.Error(), "2 processes are called") || !strings.Contains(err.Error(), fmt.Sprint(first)) || !strings.Contains(err.Error(), fmt.Sprint(second)) {
+	if err == nil || !strings.Contains(err.Error(), "2 processes are called") || !strings.Contains(err.Error(), fmt.Sprint(first)) ||
+		!strings.Contains(err.Error(), fmt.Sprint(second)) {
 		t.Errorf("said %v", err)
 	}
 	if _, err := FindProcess(procfs.Live(), "nobody-is-called-so"); err == nil || !strings.Contains(err.Error(), `there is no process called "nobody-is-called-so"`) {

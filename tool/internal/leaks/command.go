@@ -117,7 +117,8 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 		return err
 	}
 	built, _ := h.Named(ctx, f) // what has no name is shown as an address
-	r := Report{Title: s.Title, Ended: h.Ended > 0, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate, OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
+	r := Report{Title: s.Title, Ended: h.Ended > 0, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate,
+		OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
 	suspects := w.Suspects()
 	if r.Ended && len(suspects) == 0 {
 		suspects = w.Holders()

@@ -239,7 +239,8 @@ func draw(path string, a Account, allocators []cost.Allocator, memory float64) e
 	}
 	limit := memory / (1 << 30)
 	if last := f.Lines[0].Points[points-1].Y; limit < 1.2*last {
-		f.Lines = append(f.Lines, figures.Line{Name: size(memory), Points: []figures.Point{{X: most / points / unit, Y: limit, Low: limit, High: limit}, {X: most / unit, Y: limit, Low: limit, High: limit}}})
+		f.Lines = append(f.Lines, figures.Line{Name: size(memory),
+			Points: []figures.Point{{X: most / points / unit, Y: limit, Low: limit, High: limit}, {X: most / unit, Y: limit, Low: limit, High: limit}}})
 	}
 	file, err := os.Create(path)
 	if err != nil {

@@ -73,7 +73,7 @@ func (r *reader) length() (n uint64, special bool, err error) {
 		return 0, false, err
 	}
 	low := uint64(first & 0x3f)
-	size := 0
+	var size int
 	switch {
 	case first>>6 == 0:
 		return low, false, nil

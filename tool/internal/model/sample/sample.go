@@ -40,7 +40,8 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Dial connects to a port of this machine, HOST:PORT, or a socket's path. The password is REDISCLI_AUTH.
 func Dial(ctx context.Context, where, password string) (*Server, error) {
 	goredis.SetLogger(silent{})
-	options := goredis.Options{Network: "tcp", Addr: where, Password: password, Protocol: 2, MaxRetries: -1, DialTimeout: 3 * time.Second, ReadTimeout: 30 * time.Second, DisableIdentity: true, DialerRetries: 1}
+	options := goredis.Options{Network: "tcp", Addr: where, Password: password, Protocol: 2, MaxRetries: -1, DialTimeout: 3 * time.Second,
+		ReadTimeout: 30 * time.Second, DisableIdentity: true, DialerRetries: 1}
 	switch _, err := strconv.ParseUint(where, 10, 16); {
 	case err == nil:
 		options.Addr = net.JoinHostPort("127.0.0.1", where)
