@@ -37,7 +37,7 @@ func mariadbSetup(fs *pflag.FlagSet) cli.Action {
 		if *number == "" {
 			return cli.Usagef("say how many connections, as in `granary model mariadb --connections 4096`")
 		}
-		n, err := parseCount("connections", *number, 1e6)
+		n, err := parseSome("connections", *number, 1e6)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ func containerSetup(fs *pflag.FlagSet) cli.Action {
 		if *number == "" {
 			return cli.Usagef("say how many elements, as in `granary model container vector --count 10M`")
 		}
-		n, err := parseCount("count", *number, container.MostBuckets)
+		n, err := parseSome("count", *number, container.MostBuckets)
 		if err != nil {
 			return err
 		}

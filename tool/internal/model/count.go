@@ -30,6 +30,15 @@ func parseCount(flag, text string, most uint64) (uint64, error) {
 	return uint64(n), nil
 }
 
+// parseSome is parseCount of what there must be at least one of.
+func parseSome(flag, text string, most uint64) (uint64, error) {
+	n, err := parseCount(flag, text, most)
+	if err == nil && n == 0 {
+		err = cli.Usagef("--%s 0 leaves nothing to compute: give 1 or more", flag)
+	}
+	return n, err
+}
+
 // parseBytes reads "16GiB".
 func parseBytes(flag, text string) (float64, error) {
 	n, err := humanize.ParseBytes(text)

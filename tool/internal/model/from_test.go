@@ -156,3 +156,17 @@ func TestSourcesThatAreNot(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEmptyDump(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "empty.rdb")
+	if err := os.WriteFile(path, []byte("REDIS0011\xff\x00\x00\x00\x00\x00\x00\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := call(t, "--from", path, "--allocator", "glibc,jemalloc")
+	if code != 0 || !strings.Contains(out, "0 keys") {
+		t.Errorf("code %d, said %q, printed %q", code, errs, out)
+	}
+	if d := document(t, "--from", path, "--allocator", "glibc"); d.Count != 0 || d.Allocators[0].Holds != 0 {
+		t.Errorf("%+v", d)
+	}
+}

@@ -35,7 +35,7 @@ func memcachedSetup(fs *pflag.FlagSet) cli.Action {
 		if *keys == "" {
 			return cli.Usagef("say how many keys, as in `granary model memcached --keys 10M`")
 		}
-		n, err := parseCount("keys", *keys, 1<<40)
+		n, err := parseSome("keys", *keys, 1<<40)
 		if err != nil {
 			return err
 		}

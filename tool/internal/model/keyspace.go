@@ -114,6 +114,9 @@ func (f redisFlags) spec() (s redis.Spec, err error) {
 			return s, err
 		}
 	}
+	if s.Keys == 0 {
+		return s, cli.Usagef("--keys 0 leaves nothing to compute: give 1 or more")
+	}
 	if s.Type != "string" && s.Members == 0 {
 		return s, cli.Usagef("--members 0 makes empty values, which Redis does not keep: give 1 or more")
 	}

@@ -100,6 +100,9 @@ func TestPlots(t *testing.T) {
 func TestWrongLinesAreOneSentence(t *testing.T) {
 	for args, want := range map[string]string{
 		"redis":                                       "say how many keys",
+		"redis --keys 0":                              "leaves nothing to compute",
+		"rax --keys 0":                                "leaves nothing to compute",
+		"container set --count 0":                     "leaves nothing to compute",
 		"redis --keys x":                              `--keys "x" is not a number`,
 		"redis --keys 1 --type tree":                  `--type "tree" is not a type of values`,
 		"redis --keys 1 --key {hex}":                  "there is no part {hex} without a number",

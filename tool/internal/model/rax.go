@@ -38,7 +38,7 @@ func raxSetup(fs *pflag.FlagSet) cli.Action {
 		if *keys == "" {
 			return cli.Usagef("say how many keys, as in `granary model rax --keys 15M`")
 		}
-		n, err := parseCount("keys", *keys, 1<<40)
+		n, err := parseSome("keys", *keys, 1<<40)
 		if err != nil {
 			return err
 		}

@@ -114,8 +114,8 @@ func (a Account) document(allocators []cost.Allocator, memory float64) Document 
 		}
 		if a.Count > 0 {
 			row.PerUnit = row.Resident / float64(a.Count)
+			row.Holds = a.holds(allocator, memory)
 		}
-		row.Holds = a.holds(allocator, memory)
 		d.Allocators = append(d.Allocators, row)
 	}
 	return d
@@ -197,7 +197,7 @@ func (d Document) structures() term.Table {
 }
 
 func (d Document) allocators() term.Table {
-	t := term.Table{Header: []string{"ALLOCATOR", " USABLE", " RESIDENT", " FOR GROWTH", " OF REQUESTED", " A " + strings.ToUpper(d.Unit), " " + size(d.Memory) + " HOLDS"}}
+	t := term.Table{Header: []string{"ALLOCATOR", " USABLE", " RESIDENT", " FOR GROWTH", " OF REQUESTED", " PER " + strings.ToUpper(d.Unit), " " + size(d.Memory) + " HOLDS"}}
 	for _, r := range d.Allocators {
 		t.Rows = append(t.Rows, []string{r.Allocator, size(r.Usable), size(r.Resident), size(r.Growth), fmt.Sprintf("%.3f", r.Resident/max(r.Requested, 1)),
 			fmt.Sprintf("%.1f B", r.PerUnit), count(float64(r.Holds))})
