@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -129,7 +130,7 @@ func FuzzDamagedHeaps(f *testing.F) {
 	})
 }
 
-// Each word of the descriptor, overwritten by itself.
+// Each word of the descriptor, overwritten by itself. However it is damaged, reading takes bounded memory.
 func TestDamagedDescriptions(t *testing.T) {
 	r, images := record(t)
 	target, err := open(r, images)
@@ -141,13 +142,19 @@ func TestDamagedDescriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := binary.LittleEndian.Uint32(head[12:])
+	var earlier, later runtime.MemStats
 	for offset := uint64(0); offset < uint64(size); offset += 4 {
 		address := target.mark.descriptor + offset
 		page := r.pages[address&^(recordedPage-1)]
 		for _, value := range []uint32{[]uint32{0, 1, 0x7fffffff, 0xffffffff}[offset/4*7/5%4]} {
 			before := binary.LittleEndian.Uint32(page[address%recordedPage:])
 			binary.LittleEndian.PutUint32(page[address%recordedPage:], value)
+			runtime.ReadMemStats(&earlier)
 			_ = look(r, images) // must end; an error is fine
+			runtime.ReadMemStats(&later)
+			if took := later.TotalAlloc - earlier.TotalAlloc; took > 512<<20 {
+				t.Errorf("a look at a description with %#x at %d took %d MiB", value, offset, took>>20)
+			}
 			binary.LittleEndian.PutUint32(page[address%recordedPage:], before)
 		}
 	}

@@ -132,7 +132,7 @@ func at(values []uint64, i int) uint64 {
 // classes gathers the figures of each class from the slabs, the depot and the caches.
 func (c *capture) classes() ([]Class, []CacheInfo) {
 	l := c.t.layout
-	small := int(l.constant("classes.small"))
+	small := int(min(l.constant("classes.small"), uint64(len(l.classes)))) // the constant may be damaged
 	slabs, free := c.values("central.slabs"), c.values("central.free_objects")
 	partial, clean := c.values("central.partial_slabs"), c.values("central.clean_bytes")
 	medium, depot := c.values("central.medium_used"), make([]uint64, max(small, 1))
