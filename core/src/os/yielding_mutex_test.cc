@@ -46,6 +46,16 @@ TEST(YieldingMutex, ExcludesThreadsThatYieldAndThreadsThatDoNot) {
   EXPECT_EQ(sum, 4u * 500 * 4);
 }
 
+// As a fork copies it while another thread waits for it.
+void Copy(const YieldingMutex<Linux>& from, YieldingMutex<Linux>* to) {
+  static_assert(sizeof from % sizeof(uint32_t) == 0);
+  for (size_t i = 0; i < sizeof from / sizeof(uint32_t); ++i) {
+    const uint32_t word =
+        __atomic_load_n(reinterpret_cast<const uint32_t*>(&from) + i, __ATOMIC_RELAXED);
+    __atomic_store_n(reinterpret_cast<uint32_t*>(to) + i, word, __ATOMIC_RELAXED);
+  }
+}
+
 TEST(YieldingMutex, AChildOfAForkWaitsForNoThread) {
   YieldingMutex<Linux> mutex;
   std::atomic<bool> waits{false};
@@ -57,7 +67,7 @@ TEST(YieldingMutex, AChildOfAForkWaitsForNoThread) {
   while (!waits) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   YieldingMutex<Linux> child;  // as after a fork: a waiter is registered that does not exist
-  __builtin_memcpy(static_cast<void*>(&child), static_cast<void*>(&mutex), sizeof mutex);
+  Copy(mutex, &child);
   child.Reset();
   child.Lock();
   child.Yield();
