@@ -21,7 +21,7 @@ struct alignas(kCacheLine) Slab {
     Slab* prev = nullptr;
   };
 
-  Link by_fill;   // in the list of slabs about as full
+  Link by_fill;   // of the list of about equally full slabs
   Link in_queue;  // of the slabs that wait for an inspection of their pages
   char* base = nullptr;
   uint64_t clean = 0;  // pages that were never touched or were released
@@ -30,7 +30,7 @@ struct alignas(kCacheLine) Slab {
   uint16_t objects = 0;
   uint16_t hint = 0;  // all words of `bits` before this index are zero
   uint8_t size_class = 0;
-  uint8_t list = 0;  // the index of the list by fill in Bin
+  uint8_t list = 0;  // the index of its list in Bin
   bool queued = false;
   uint64_t bits[];  // one bit for each object; set = free
 

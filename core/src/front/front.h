@@ -26,7 +26,7 @@ class Front {
     depot_ = &depot;
   }
 
-  // Before any other call.
+  // Call it before any other function.
   void Init() noexcept;
 
   // Fills the empty ready list of class c with the group of recently freed objects on top of list
