@@ -22,7 +22,8 @@ Info FillInfo() {
   heap::EnsureInit();
   const Snapshot s = Measure();
   Info info{};
-  info.arena = static_cast<Field>(s.used_spans - s.large + s.dirty);  // from the system, not large
+  // bytes of slabs and spans, without blocks
+  info.arena = static_cast<Field>(s.used_spans - s.large + s.dirty);
   info.ordblks = static_cast<Field>(s.slabs);
   info.hblks = static_cast<Field>(s.large > 0);
   info.hblkhd = static_cast<Field>(s.large);
@@ -43,7 +44,7 @@ GRANARY_EXPORT struct mallinfo2 mallinfo2(void) noexcept {
 }
 #endif
 
-// glibc's parameters have no counterpart here; all are accepted.
+// glibc's parameters have no counterpart in Granary. The function accepts all of them.
 GRANARY_EXPORT int mallopt(int, int) noexcept { return 1; }
 
 GRANARY_EXPORT int malloc_trim(size_t) noexcept { return heap::Trim() > 0 ? 1 : 0; }
@@ -75,7 +76,7 @@ GRANARY_EXPORT int malloc_info(int options, FILE* out) noexcept {
   return 0;
 }
 
-// The names in gperftools.
+// gperftools' names.
 #define GRANARY_ALIAS(name) __attribute__((alias(name), visibility("default")))
 #if defined(__GLIBC__)
 GRANARY_ALIAS("mallinfo") struct mallinfo tc_mallinfo(void) noexcept;

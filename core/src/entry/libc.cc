@@ -1,4 +1,4 @@
-// The symbols of the C library that allocate: a line or two each over heap/.
+// The malloc symbols of the C library, each with a line or two on top of heap/.
 
 #include <errno.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ GRANARY_NOINLINE void* AllocateSlow(size_t size) {
   return p != nullptr || !malloc_calls_new_handler ? p : AllocateOrCallHandler(size);
 }
 
-// realloc(p, 0), unless option zero_realloc lets it return an empty block.
+// realloc(p, 0), unless the option zero_realloc lets it return an object of size 0.
 GRANARY_NOINLINE void* FreeInRealloc(void* p) {
   if (options.zero_realloc == 2) Die("realloc to 0 bytes, which zero_realloc:abort forbids");
   if (!TryFree(p)) FreeSlow(p);
@@ -163,7 +163,7 @@ GRANARY_EXPORT int __posix_memalign(void** out, size_t alignment, size_t size) n
   return posix_memalign(out, alignment, size);
 }
 
-// The names in builds of jemalloc that have a prefix.
+// The names in builds of jemalloc with a prefix.
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #endif
@@ -184,7 +184,7 @@ GRANARY_PREFIXED(free_sized)
 GRANARY_PREFIXED(free_aligned_sized)
 #undef GRANARY_PREFIXED
 
-// The names in gperftools.
+// gperftools' names.
 #define GRANARY_ALIAS(alias_name, name) \
   __attribute__((alias(#name), visibility("default"))) decltype(name) alias_name;
 GRANARY_ALIAS(tc_malloc, malloc)

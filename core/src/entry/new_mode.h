@@ -1,4 +1,4 @@
-// gperftools' new mode: malloc, too, may ask the C++ new handler to make room.
+// gperftools' new mode: malloc may also call the C++ new handler to free memory.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@ namespace granary {
 
 extern bool malloc_calls_new_handler __attribute__((visibility("hidden")));
 
-// As operator new(nothrow) does it.
+// As operator new(nothrow) does.
 void* AllocateOrCallHandler(size_t size) noexcept;
 
 }  // namespace granary

@@ -1,5 +1,6 @@
 // The twenty operators new and delete. The library does not depend on libstdc++: a program that
-// calls a throwing form has loaded it, so the references to what throwing needs are weak.
+// calls a throwing form has loaded libstdc++, so the references to its functions for throwing are
+// weak.
 
 #include <dlfcn.h>
 
@@ -11,7 +12,7 @@
 #include "entry/new_mode.h"
 #include "heap/fast.h"
 
-// The exception tables that the compiler makes refer to these.
+// The exception tables that the compiler generates refer to these symbols.
 __asm__(".weak __gxx_personality_v0");
 __asm__(".weak __cxa_begin_catch");
 __asm__(".weak __cxa_end_catch");
@@ -74,7 +75,8 @@ void* TryOnce(size_t size, size_t alignment) {
   Die(message);
 }
 
-// As in [new.delete.single]: the new handler is called until it makes room or is removed.
+// As in [new.delete.single]: calls the new handler until an allocation succeeds or the handler is
+// removed.
 GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
   for (;;) {
     if (void* p = TryOnce(size, alignment)) return p;

@@ -80,7 +80,7 @@ TEST(ScopedHeaps, ComeAndGoWithThreads) {
   });
 }
 
-// The sum of all threads' objects never exceeds the cap, and reaches it.
+// The sum of all threads' objects reaches the cap and never exceeds it.
 TEST(ScopedHeaps, KeepTheirCapAmongThreads) {
   constexpr size_t kCap = 1 << 20;
   granary_heap* const heap = granary_heap_create("capped", kCap);

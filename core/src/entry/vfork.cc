@@ -1,7 +1,7 @@
 // vfork, whose child may allocate. The child has the thread-local storage of the parent, but the
 // kernel runs no restartable sequences for it: the index of the parent's cache no longer changes,
-// while another thread may be given the same one. So the child shares a locked cache, until the
-// parent goes on.
+// while another thread may receive the same index. So the child uses a locked shared cache until
+// the parent continues.
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -14,8 +14,8 @@ using namespace granary;
 
 namespace {
 
-// How the calling thread finds its cache. Returned in two registers on both architectures, where
-// the child cannot change it.
+// How the calling thread finds its cache. Both architectures return it in two registers, where the
+// child cannot change it.
 struct Areas {
   uintptr_t thread, settings;
 };
@@ -30,7 +30,7 @@ __attribute__((visibility("hidden"), used)) Areas granary_before_vfork() {
   return areas;
 }
 
-// In the parent, with what the kernel returned.
+// Runs in the parent, with the kernel's result.
 __attribute__((visibility("hidden"), used)) long granary_after_vfork(long result, Areas areas) {
   thread_area = areas.thread;
   thread_settings.area = areas.settings;
@@ -40,9 +40,9 @@ __attribute__((visibility("hidden"), used)) long granary_after_vfork(long result
 }
 }
 
-// The child runs on the parent's stack and leaves this function first. What the parent needs
-// afterwards is therefore in registers, which the kernel preserves. The child jumps: a return would
-// take an entry of the shadow stack that belongs to the parent.
+// The child runs on the parent's stack and leaves this function first. Values that the parent needs
+// afterwards are therefore in registers, which the kernel preserves. The child jumps: a return
+// would use an entry of the shadow stack that belongs to the parent.
 #if defined(__x86_64__)
 static_assert(SYS_vfork == 58);
 asm(R"(

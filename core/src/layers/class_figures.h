@@ -1,4 +1,4 @@
-// Figures of the shared heap by size class, read while the program runs on.
+// Figures of the shared heap by size class, read while other threads may allocate.
 #pragma once
 
 #include "sizes/size_classes.h"
@@ -6,11 +6,11 @@
 
 namespace granary {
 
-// The figures of one class of objects, 1 <= c < kNumClasses.
+// The figures of one size class, 1 <= c < kNumClasses.
 ClassFigures MeasureClass(SizeClass c) noexcept;
 
-// What the program holds, in bytes. Objects that move from the caches to the slabs meanwhile never
-// make it smaller; objects that a thread is just taking from or giving to a cache are included.
+// Bytes of live objects and blocks. Objects that move from the caches to the slabs meanwhile never
+// lower the result. It includes objects that a thread is just moving from or to a cache.
 uint64_t LiveBytes() noexcept;
 
 // Bytes of free objects in the caches and the depot.

@@ -6,8 +6,8 @@ namespace granary {
 
 template class Front<Linux>;
 
-// The linker lays the two and `upkeep` side by side (core/apart.ld), from the start of a page on: a
-// small process then touches the fewest pages, and their number does not depend on chance.
+// The linker places these two and `upkeep` next to each other (core/apart.ld), at the start of a
+// page. A small process then touches the fewest pages, and always the same number.
 __attribute__((section(".bss.page_map"))) constinit PageMap page_map{};
 alignas(kMinOsPage) __attribute__((section(".bss.layers"))) constinit Layers layers;
 

@@ -1,6 +1,6 @@
-// The most that the program held at one time. No counter follows live objects, so the heap is
-// measured: when the page heap has handed out a step more than at the last measurement, when a
-// decay window ends, and when the figures are read.
+// The peak of live bytes. No counter holds the number of live bytes, so the heap is measured: when
+// the page heap has grown by a step since the last measurement, when a decay interval ends, and
+// when the figures are read.
 #pragma once
 
 #include <atomic>
@@ -14,29 +14,33 @@ namespace granary {
 
 class Peaks {
  public:
-  // After an allocation on a slow path, with no lock held: `used` is what the page heap handed out.
+  // Called after an allocation on a slow path, with no lock held. `used` is the number of bytes in
+  // use in the page heap.
   void Note(size_t used) noexcept {
     if (used >= kStep + beyond_.load(std::memory_order_relaxed)) [[unlikely]]
       Measure();
   }
-  // When a decay window ends.
+  // Called when a decay interval ends.
   void EndWindow(size_t used) noexcept {
     if (used >= kStep) Measure();
   }
   GRANARY_COLD void Measure() noexcept;
-  // Peaks are counted from now on.
+  // Resets the peak.
   GRANARY_COLD void Reset() noexcept;
 
   uint64_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
 
  private:
   friend struct Layout;
-  static constexpr size_t kStep = kMiB;              // the least growth between two measurements
-  static constexpr size_t kStepOfCache = 32 * kKiB;  // and more of it for each cache to read
-  static constexpr size_t kParts = 64;               // the peak may be late by this part of `used`
+  static constexpr size_t kStep = kMiB;  // smallest growth between two measurements
+  // and this much more for each cache that a measurement reads
+  static constexpr size_t kStepOfCache = 32 * kKiB;
+  // the measured peak may be lower than the true one by this fraction of `used`
+  static constexpr size_t kParts = 64;
 
-  std::atomic<size_t> beyond_{0};  // the next measurement is due at so many bytes plus one step
-  std::atomic<uint64_t> live_{0};  // the most measured
+  // the next measurement is due when `used` exceeds this by one step
+  std::atomic<size_t> beyond_{0};
+  std::atomic<uint64_t> live_{0};  // the highest value measured
 };
 
 }  // namespace granary

@@ -9,11 +9,11 @@
 namespace granary::unwind {
 namespace {
 
-// How the caller's value of one register is described.
+// How the table describes the caller's value of one register.
 struct Column {
   enum Kind : uint8_t { kSame, kAtOffset, kExpression, kUndefined, kOther };
   Kind kind = kSame;
-  int64_t offset = 0;  // from the canonical frame address
+  int64_t offset = 0;  // distance from the canonical frame address
   uintptr_t begin = 0, end = 0;
 };
 
@@ -54,20 +54,20 @@ enum Instruction : uint8_t {
   kNegateReturnState = 0x2d,
   kArgsSize = 0x2e,
   kNegativeOffsetExtended = 0x2f,
-  // With an operand in the low six bits:
+  // Instructions with an operand in the low six bits:
   kAdvance = 0x40,
   kOffset = 0x80,
   kRestore = 0xc0,
 };
 
-// Runs the program of an entry up to the row of one place.
+// Runs the program of an entry up to the row of one address.
 class Program {
  public:
   Program(TableMemory& memory, const FrameEntry& entry, uintptr_t pc)
       : memory_(memory), entry_(entry), pc_(pc) {}
 
   bool Run() {
-    // The common part makes the row that `restore` means.
+    // The common part makes the row to which `restore` refers.
     if (!RunPart(entry_.common_program, entry_.common_end)) return false;
     initial_ = row_;
     location_ = entry_.begin;
@@ -78,7 +78,7 @@ class Program {
 
  private:
   static constexpr size_t kMostRemembered = 6;
-  // The longest programs are those of generated functions of megabytes.
+  // The longest programs belong to generated functions of megabytes.
   static constexpr size_t kMostInstructions = size_t{1} << 16;
 
   bool RunPart(uintptr_t begin, uintptr_t end) {
@@ -90,7 +90,7 @@ class Program {
     return false;
   }
 
-  // What describes a register; a spare one for those that nobody follows.
+  // The column of a register, or a spare column for registers that no rule uses.
   Column& ColumnOf(uint64_t number) {
     if (number == entry_.return_register) return row_.column[kPc];
     if (number == kFpNumber) return row_.column[kFp];
@@ -204,7 +204,7 @@ class Program {
         column.kind = Column::kOther;
         return Block(code, &column.begin, &column.end);
       }
-      default:  // in another register, or a value and not a place
+      default:  // in another register, or a value instead of an address
         code.Unsigned();
         ColumnOf(number) = {.kind = Column::kOther};
         return true;
@@ -222,7 +222,7 @@ class Program {
         row_ = memory_of_rows_[--remembered_];
         return true;
 #if defined(__aarch64__)
-      // Whether the address is signed does not matter: the signature is always taken off.
+      // Whether the address is signed does not matter: the signature is always removed.
       case kNegateReturnState:
         return true;
       case kNegateReturnStateWithPc:
@@ -266,7 +266,7 @@ class Program {
   Row memory_of_rows_[kMostRemembered];
 };
 
-// What a row means, as a rule; or that it cannot be one.
+// Translates a row into a rule, or finds that no rule can express it.
 class Translation {
  public:
   Translation(TableMemory& memory, uintptr_t pc) : memory_(memory), pc_(pc) {}
@@ -316,7 +316,7 @@ class Translation {
     } else if (column.kind != Column::kAtOffset) {
       at.kind = Symbolic::kUnknown;
     }
-    // Where large frames keep registers at their inner end, they are far from the outer one.
+    // Large frames may keep registers at their inner end, far from the outer end.
     if (at.base == Base::kCfa && !rule.loaded && !IsSmall(at.inner)) {
       at.base = rule.base;
       at.inner += rule.inner;

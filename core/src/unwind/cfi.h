@@ -1,5 +1,5 @@
-// The rule that a module's call frame information (.eh_frame, found by .eh_frame_hdr) gives for one
-// place in its code. Whatever the tables hold, it ends, and reads nothing beyond them.
+// Derives the rule for one address from a module's call frame information (.eh_frame, found by
+// .eh_frame_hdr). Whatever the tables contain, it terminates and reads nothing outside them.
 #pragma once
 
 #include <cstdint>

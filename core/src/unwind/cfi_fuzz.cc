@@ -1,5 +1,6 @@
-// Tables of a module, with damage: the first bytes choose what is asked and what is overwritten,
-// the rest become the programs of the entries. Nothing outside the tables is read, and it ends.
+// Damaged tables of a module. The first bytes choose the address and the bytes to overwrite; the
+// rest become the programs of the entries. The code must read nothing outside the tables, and
+// terminate.
 #include <cstring>
 #include <memory>
 
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const size_t at = one[0] | size_t{one[1]} << 8;
     if (!whole && at < bytes.size()) bytes[at] = one[2];
   }
-  // Of the heap, so that the address sanitizer sees the end.
+  // On the heap, so that the address sanitizer detects reads beyond the end.
   const std::unique_ptr<uint8_t[]> module(new uint8_t[bytes.size()]);
   std::memcpy(module.get(), bytes.data(), bytes.size());
   const auto begin = reinterpret_cast<uintptr_t>(module.get());

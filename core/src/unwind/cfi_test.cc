@@ -27,7 +27,7 @@ void ExpectPlace(const Place& place, Place::Kind kind, Base base, int offset) {
   EXPECT_EQ(place.offset, offset);
 }
 
-TEST(Cfi, TakesTheRowOfThePlace) {
+TEST(Cfi, UsesTheRowOfTheAddress) {
   // push fp; mov sp, fp; ...; pop
   FakeTables tables = Ordinary();
   tables.Program({0x41, 0x0e, 16, 0x80 | kFp, 2, 0x43, 0x0d, kFp, 0x02, 200, 0x0c, kSp, 8});
@@ -46,7 +46,7 @@ TEST(Cfi, TakesTheRowOfThePlace) {
   EXPECT_EQ(RuleAt(tables, 204).base, Base::kSp);
 }
 
-TEST(Cfi, KnowsNothingOutsideTheFunction) {
+TEST(Cfi, HasNoRuleOutsideTheFunction) {
   EXPECT_EQ(RuleAt(Ordinary(), ~uintptr_t{0}).kind, Rule::kNone);
   EXPECT_EQ(RuleAt(Ordinary(), FakeTables::kFunction - 1).kind, Rule::kStep);
   EXPECT_EQ(RuleAt(Ordinary(), FakeTables::kFunction).kind, Rule::kNone);
@@ -106,7 +106,7 @@ TEST(Cfi, FollowsRealignedStacks) {
 }
 #endif
 
-TEST(Cfi, SaysWhatItCannotFollow) {
+TEST(Cfi, ReportsWhatItCannotFollow) {
   EXPECT_EQ(RuleAt(Ordinary().Program({0x0d, 0}), 0).kind, Rule::kNotFollowed);
   EXPECT_EQ(RuleAt(Ordinary().Program({0x09, kPc, 0}), 0).kind, Rule::kNotFollowed);
   EXPECT_EQ(RuleAt(Ordinary().Program({0x0b}), 0).kind, Rule::kNotFollowed);
@@ -114,7 +114,7 @@ TEST(Cfi, SaysWhatItCannotFollow) {
   EXPECT_EQ(RuleAt(Ordinary().Program({0x0f, 100}), 0).kind, Rule::kNotFollowed);
 }
 
-TEST(Cfi, PlacesFarOutCountFromTheInnerEnd) {
+TEST(Cfi, PlacesFarOutAreRelativeToTheInnerEnd) {
   // cfa = sp + 0x12340, fp at cfa - 0x12340 + 16.
   const Rule rule =
       RuleAt(Ordinary().Program({0x0e, 0xc0, 0xc6, 0x04, 0x05, kFp, 0xe6, 0xc8, 0x00}), 0);

@@ -70,9 +70,9 @@ uint64_t Cursor::Address(uint8_t encoding) noexcept {
   if (relative == kRelativeToItself) {
     value += itself;
   } else if (relative != 0) {
-    failed_ = true;  // relative to text, data or a function: used by no linker here
+    failed_ = true;  // relative to text, data or a function: no supported linker writes this
   }
-  // Only the addresses of personality routines are indirect, and those nobody here follows.
+  // Only the addresses of personality routines are indirect, and the unwinder does not use them.
   if ((encoding & kIndirect) != 0) value = 0;
   return value;
 }

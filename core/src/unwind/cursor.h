@@ -1,5 +1,5 @@
-// Reads numbers, one after the other, in the encodings of DWARF. After the end, or where nothing
-// can be read, everything is 0 and failed() holds.
+// Reads numbers one after the other in the encodings of DWARF. After the end, or where memory
+// cannot be read, every result is 0 and failed() is true.
 #pragma once
 
 #include <cstddef>
@@ -37,14 +37,15 @@ class Cursor {
   }
   uint64_t Unsigned() noexcept;  // ULEB128
   int64_t Signed() noexcept;     // SLEB128
-  // An address in the encoding of an .eh_frame's augmentation, such as relative to where it stands.
+  // Reads an address in the encoding of an .eh_frame's augmentation, for example relative to its
+  // own position.
   uint64_t Address(uint8_t encoding) noexcept;
-  // Likewise, without what it is relative to: a length.
+  // Reads a number in the same encoding that is relative to nothing: a length.
   uint64_t Length(uint8_t encoding) noexcept;
   void Fail() noexcept { failed_ = true; }
 
  private:
-  // Copies the bytes from at_ on into window_, unless they are there.
+  // Copies the bytes from at_ on into window_, unless they are there already.
   bool Load() noexcept;
 
   TableMemory* memory_;

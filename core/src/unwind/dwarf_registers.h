@@ -1,4 +1,4 @@
-// The numbers that DWARF gives to the registers of registers.h.
+// DWARF's numbers of the registers of registers.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace granary::unwind {
 #if defined(__x86_64__)
 inline constexpr uint64_t kSpNumber = 7, kFpNumber = 6, kExtraNumber = 3, kPcNumber = 16;
 #elif defined(__aarch64__)
-// The return address is an ordinary register here, and the extra one.
+// On arm64 the return address is an ordinary register, and the extra register.
 inline constexpr uint64_t kSpNumber = 31, kFpNumber = 29, kExtraNumber = 30, kPcNumber = 30;
 #endif
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kName[] = ".eh_frame";
 
-// The sections of the file that runs.
+// The sections of the file of the running program.
 class File {
  public:
   File() noexcept : file_(Linux::OpenFile("/proc/self/exe")) {}
@@ -26,7 +26,7 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Relative to where the program lies.
+  // Relative to the address of the program.
   bool FindFrames(Section* found) const noexcept {
     ElfW(Ehdr) head;
     ElfW(Shdr) names, section;
@@ -54,7 +54,7 @@ class File {
 };
 
 struct Program {
-  uintptr_t bias = 0;  // the difference between its addresses in memory and in its file
+  uintptr_t bias = 0;  // the difference between addresses in memory and in the file
   uintptr_t begin = ~uintptr_t{0}, end = 0;
   bool has_table = false;
 };

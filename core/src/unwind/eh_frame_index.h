@@ -18,11 +18,11 @@ struct Section {
 
 class EhFrameIndex {
  public:
-  // For the running program. The first call reads its file, and maps memory if it has no
-  // .eh_frame_hdr.
+  // Makes the index of the running program. The first call reads the program's file, and maps
+  // memory if the file has no .eh_frame_hdr.
   void Make() noexcept;
-  // For a program at `begin` to `end`, from its memory. False if it has no entries, or memory is
-  // refused.
+  // Makes the index of a program at `begin` to `end` from its memory. False if it has no entries,
+  // or memory is refused.
   bool MakeFrom(uintptr_t begin, uintptr_t end, const Section& frames) noexcept;
 
   // False if `pc` is not in the program, or there is no index.

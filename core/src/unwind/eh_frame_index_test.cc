@@ -11,10 +11,10 @@
 namespace granary::unwind {
 namespace {
 
-// Behind the fake's index: four bytes each of head, count, and one row of two.
+// Offset after the fake index: four bytes each of head, number of rows, and one row of two.
 constexpr uintptr_t kFramesAt = 20;
 
-TEST(EhFrameIndex, FindTheEntryThatNoIndexTells) {
+TEST(EhFrameIndex, FindsAnEntryWithoutAnIndex) {
   const std::vector<uint8_t> module = FakeTables().Build();
   const auto begin = reinterpret_cast<uintptr_t>(module.data());
   const uintptr_t code = begin + FakeTables::kCode;
@@ -31,7 +31,7 @@ TEST(EhFrameIndex, FindTheEntryThatNoIndexTells) {
   EXPECT_FALSE(rows->Find(end, &tables));
 }
 
-TEST(EhFrameIndex, AreNotMadeOfDamage) {
+TEST(EhFrameIndex, IsNotMadeFromDamagedFrames) {
   const std::vector<uint8_t> module(64, 0xa5);
   const auto begin = reinterpret_cast<uintptr_t>(module.data());
   const auto rows = std::make_unique<EhFrameIndex>();

@@ -28,7 +28,8 @@ bool FindEpilogue(uintptr_t pc, Rule* rule) noexcept {
   return true;
 }
 #else
-// Return addresses are in a register: who calls keeps a frame record, which is followed.
+// On arm64 return addresses are in a register: a function that calls another keeps a frame record,
+// which the walk uses.
 bool FindEpilogue(uintptr_t, Rule*) noexcept { return false; }
 #endif
 

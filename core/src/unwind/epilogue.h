@@ -1,6 +1,6 @@
-// How a function without tables returns, where that is the next thing it does: what stands after
-// the call tells for certain where its caller's frame is. So do the functions that Python writes
-// for perf, one for each of a program's (-X perf), each of which only calls the interpreter.
+// The rule of a function without tables that returns directly after the call: the instructions
+// after the call show where its caller's frame is. The functions that Python generates for perf (-X
+// perf), one per Python function, have this form, because each only calls the interpreter.
 #pragma once
 
 #include <cstdint>

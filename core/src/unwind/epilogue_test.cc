@@ -16,7 +16,7 @@ namespace {
 #if defined(__x86_64__)
 constexpr size_t kPage = 4096;
 
-// A page of code that is called with the function it is to call.
+// A page of code that calls the function that it is called with.
 class Code {
  public:
   explicit Code(std::initializer_list<uint8_t> bytes)
@@ -50,17 +50,18 @@ void ExpectWholeThrough(const Code& code) {
       std::count_if(g_frames, g_frames + g_count, [&](uintptr_t pc) { return code.Holds(pc); }), 1);
 }
 
-TEST(Epilogue, OfWhatPythonWritesForPerf) {
+TEST(Epilogue, OfTheCodeThatPythonGeneratesForPerf) {
   // sub $8, %rsp; call *%rdi; add $8, %rsp; ret
   ExpectWholeThrough(Code({0x48, 0x83, 0xec, 0x08, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x08, 0xc3}));
 }
 
 TEST(Epilogue, OfAFrameWithAFramePointer) {
-  // push %rbp; call *%rdi; pop %rbp; ret
+  // Scoped heaps next to the sanitizer's malloc: threads that share a heap, and threads that create
+  // and destroy heaps, while other threads read what the heaps hold.
   ExpectWholeThrough(Code({0x55, 0xff, 0xd7, 0x5d, 0xc3}));
 }
 
-TEST(Epilogue, IsNotSeenInOtherCode) {
+TEST(Epilogue, IsNotFoundInOtherCode) {
   Rule rule;
   const Code other({0x48, 0x83, 0xc4, 0x08, 0x90, 0x48, 0x83, 0xc4, 0xf8, 0xc3, 0x5d, 0x90});
   for (uintptr_t i = 0; i < 12; ++i) EXPECT_FALSE(FindEpilogue(other.at() + i, &rule));

@@ -158,7 +158,7 @@ class Machine {
   void Fail() { failed_ = true; }
 
   void PushConstant(uint8_t operation, Cursor& code) {
-    // The encodings of constants follow each other as those of addresses do.
+    // The encodings of constants follow each other in this order.
     constexpr uint8_t kEncodings[] = {0, 0, 0x2, 0xa, 0x3, 0xb, 0x4, 0xc, 0x1, 0x9};
     if (operation == kConst1u) return Push(Number(code.Byte()));
     if (operation == kConst1s) return Push(Number(static_cast<int8_t>(code.Byte())));
@@ -212,7 +212,7 @@ class Machine {
 
 Symbolic Evaluate(TableMemory& memory, uintptr_t begin, uintptr_t end, uintptr_t pc,
                   Symbolic first) noexcept {
-  // Without jumps an expression is done after as many operations as it has bytes.
+  // Without jumps, an expression has at most as many operations as bytes.
   constexpr uintptr_t kMostBytes = 256;
   if (end < begin || end - begin > kMostBytes) return {};
   Machine machine(pc);

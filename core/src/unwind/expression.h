@@ -1,4 +1,4 @@
-// DWARF expressions, evaluated without registers: what they amount to as a function of one.
+// Evaluates DWARF expressions without registers: the result is a function of one register.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Symbolic {
   int64_t outer = 0;  // the number itself, if it is one
 };
 
-// What the expression at [begin, end) leaves, for the code at `pc`, if it starts with `first`.
+// Evaluates the expression at [begin, end) for the code at `pc`, with `first` on its stack.
 Symbolic Evaluate(TableMemory& memory, uintptr_t begin, uintptr_t end, uintptr_t pc,
                   Symbolic first) noexcept;
 

@@ -1,5 +1,5 @@
-// Tables of a module with one function, for tests: an index, a common part, an entry. The header is
-// the module's first byte; the function covers kFunction bytes from kCode on.
+// Tables of a module with one function, for tests: an index, a common part and an entry. The header
+// is the module's first byte. The function covers kFunction bytes from kCode on.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace granary::unwind {
 class FakeTables {
  public:
   static constexpr int32_t kCode = 0x100, kFunction = 0x8000;
-  static constexpr uint8_t kRelative4 = 0x1b;  // signed 4 bytes, relative to where they stand
+  static constexpr uint8_t kRelative4 = 0x1b;  // signed 4 bytes, relative to their own position
 
-  // Further instructions of the common part, and of the entry.
+  // Adds instructions to the common part, and to the entry.
   FakeTables& Common(std::initializer_list<uint8_t> code) {
     common_.insert(common_.end(), code);
     return *this;
@@ -51,7 +51,7 @@ class FakeTables {
     out.insert(out.end(), bytes, bytes + sizeof value);
   }
 
-  // With its length in front.
+  // Writes a part with its length before it.
   static void PutPart(std::vector<uint8_t>& out, const std::vector<uint8_t>& part) {
     Put(out, static_cast<uint32_t>(part.size()));
     out.insert(out.end(), part.begin(), part.end());
@@ -62,8 +62,8 @@ class FakeTables {
     Put(part, uint32_t{0});
     part.push_back(1);
     part.insert(part.end(), letters_, letters_ + std::strlen(letters_) + 1);
-    part.push_back(1);     // unit of code
-    part.push_back(0x78);  // unit of data: -8
+    part.push_back(1);     // code alignment factor
+    part.push_back(0x78);  // data alignment factor: -8
     part.push_back(kReturn);
     part.push_back(static_cast<uint8_t>(data_.size()));
     part.insert(part.end(), data_.begin(), data_.end());
@@ -77,7 +77,7 @@ class FakeTables {
     const auto at = static_cast<int32_t>(out.size() + 4 + part.size());
     Put(part, kCode - at);
     Put(part, kFunction);
-    part.push_back(0);  // no further data
+    part.push_back(0);  // no augmentation data
     part.insert(part.end(), program_.begin(), program_.end());
     PutPart(out, part);
   }

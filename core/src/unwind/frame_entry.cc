@@ -15,7 +15,7 @@ bool ReadIndex(TableMemory& memory, const Tables& tables, Index* index) {
     *index = {tables.rows, tables.count};
     return true;
   }
-  // What every linker here writes: signed 4 bytes relative to the header, sorted.
+  // The encoding that every supported linker writes: signed 4 bytes relative to the header, sorted.
   constexpr uint8_t kVersion = 1, kTableEncoding = 0x3b;
   Cursor header(memory, tables.header, tables.end);
   const uint8_t version = header.Byte();
@@ -36,11 +36,11 @@ bool ReadIndex(TableMemory& memory, const Tables& tables, Index* index) {
 bool FindRow(TableMemory& memory, const Tables& tables, uintptr_t pc, FrameRow* row) {
   Index index;
   if (!ReadIndex(memory, tables, &index)) return false;
-  // Made ones lie elsewhere.
+  // Rows that this library made are outside the module.
   TableMemory made(tables.rows, tables.rows + tables.count * sizeof(FrameRow));
   TableMemory& rows = tables.rows != 0 ? made : memory;
   const auto wanted = static_cast<int64_t>(pc - tables.header);
-  uint64_t low = 0, high = index.count;  // rows before `low` begin at or before `pc`
+  uint64_t low = 0, high = index.count;  // all rows before `low` begin at or before `pc`
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
     FrameRow seen;
@@ -55,7 +55,7 @@ bool FindRow(TableMemory& memory, const Tables& tables, uintptr_t pc, FrameRow* 
   return low > 0;
 }
 
-// The head of an entry: where what it says begins and ends, and its link to the common part.
+// Reads the head of an entry: the bounds of its body, and its link to the common part.
 bool ReadLength(TableMemory& memory, uintptr_t at, uintptr_t limit, Cursor* body) {
   constexpr uint32_t kLong = 0xffffffff;
   uint32_t length = 0;
@@ -71,7 +71,7 @@ bool ReadLength(TableMemory& memory, uintptr_t at, uintptr_t limit, Cursor* body
   return true;
 }
 
-// What the letters of the augmentation announce, beginning after its length.
+// Reads the data that the letters of the augmentation announce, after its length.
 void ReadAugmentation(const char* letters, Cursor& body, FrameEntry* entry) {
   for (const char* letter = letters; *letter != '\0'; ++letter) {
     switch (*letter) {
@@ -91,7 +91,7 @@ void ReadAugmentation(const char* letters, Cursor& body, FrameEntry* entry) {
       case 'G':  // arm64: the frame's memory is tagged
         break;
       default:
-        return;  // its length is known, so what follows can be skipped
+        return;  // the length of the data is known, so the rest can be skipped
     }
   }
 }

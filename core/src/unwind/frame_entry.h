@@ -1,4 +1,4 @@
-// The entries of .eh_frame: which one describes a place in the code, and what it says about it.
+// The entries of .eh_frame: finds the entry for an address in the code, and reads it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace granary::unwind {
 
 // A frame description entry together with the common part that it names.
 struct FrameEntry {
-  uint64_t begin = 0, end = 0;  // the code
+  uint64_t begin = 0, end = 0;  // bounds of the code
   uint64_t code_unit = 1;
   int64_t data_unit = 1;
   uint64_t return_register = 0;
@@ -27,10 +27,10 @@ struct FrameRow {
   int32_t entry;
 };
 
-// Where the entry or common part at `at` ends, or 0 if it does not end before `limit`.
+// The end of the entry or common part at `at`, or 0 if it does not end before `limit`.
 uintptr_t NextEntry(TableMemory& memory, uintptr_t at, uintptr_t limit) noexcept;
 
-// False for a common part, and for what is none of both.
+// False for a common part, and for bytes that are neither entry nor common part.
 bool ReadEntry(TableMemory& memory, const Tables& tables, uintptr_t at, FrameEntry* entry) noexcept;
 
 // False if no entry describes `pc`.

@@ -32,7 +32,7 @@ bool ReadHeaders(const dl_phdr_info& info, Tables* tables) {
 int ModuleRows::Add(void* info, size_t, void* visit) noexcept {
   const auto& module = *static_cast<const dl_phdr_info*>(info);
   Visit& v = *static_cast<Visit*>(visit);
-  // How often a module was loaded or unloaded, so that most calls end here.
+  // The number of loads and unloads of modules; most calls find it unchanged and return.
   const unsigned long long changes = module.dlpi_adds + module.dlpi_subs;
   if (!v.changed && changes == v.rows->changes_ && changes != 0) return 1;
   if (!v.changed) v.rows->version_.fetch_add(1, std::memory_order_acq_rel);

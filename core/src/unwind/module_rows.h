@@ -1,5 +1,5 @@
-// The loader's list of modules, copied where the loader's lock may be taken and read where it may
-// not. A reader that meets a writer finds nothing.
+// A copy of the loader's list of modules: written where the loader's lock may be taken, read where
+// it may not. A reader that runs during a write finds no module.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace granary::unwind {
 class ModuleRows {
  public:
   bool Find(uintptr_t pc, Tables* tables) const noexcept;
-  // True if anything changed.
+  // True if the list has changed.
   bool Refresh() noexcept;
 
  private:

@@ -26,7 +26,7 @@ TEST(ModuleRows, FindTheModuleOfAnAddress) {
   EXPECT_LE(tables.begin, Here());
   EXPECT_GT(tables.end, Here());
   EXPECT_GT(tables.header, tables.begin);
-  // Its tables know this function.
+  // The module's tables contain this function.
   EXPECT_EQ(FindRule(tables, Here()).kind, Rule::kStep);
   EXPECT_FALSE(rows->Find(8, &tables));
 }
@@ -36,7 +36,7 @@ TEST(ModuleRows, ChangeOnlyWhenModulesDo) {
   EXPECT_TRUE(rows->Refresh());
   EXPECT_FALSE(rows->Refresh());
   void* const handle = dlopen(kSeldomLoaded, RTLD_NOW);
-  if (handle == nullptr) GTEST_SKIP() << "there is no " << kSeldomLoaded;
+  if (handle == nullptr) GTEST_SKIP() << "this system has no " << kSeldomLoaded;
   EXPECT_TRUE(rows->Refresh());
   dlclose(handle);
 }

@@ -13,7 +13,7 @@
 namespace granary::unwind {
 namespace {
 
-// As struct dl_find_object of glibc's dlfcn.h.
+// Same layout as struct dl_find_object of glibc's dlfcn.h.
 struct FoundObject {
   unsigned long long flags;
   void* begin;
@@ -26,7 +26,7 @@ struct FoundObject {
 extern "C" int FindObject(void* pc, FoundObject* found) __asm__("_dl_find_object")
     __attribute__((weak));
 
-// `begin` and `end` are those of the segment around `pc`, where a module is not mapped in one
+// `begin` and `end` are the bounds of the segment around `pc`, if the module is not mapped in one
 // piece.
 bool Locate(uintptr_t pc, Tables* tables) {
   if (FindObject == nullptr) return module_rows.Find(pc, tables) || eh_frame_index.Find(pc, tables);
@@ -38,8 +38,8 @@ bool Locate(uintptr_t pc, Tables* tables) {
   return tables->header != 0 || eh_frame_index.Find(pc, tables);
 }
 
-// The code of the program, the C library, this library, the loader and the kernel's module. Written
-// by any thread, always with the same values; those that are used come first.
+// The code of the program, the C library, this library, the loader and the kernel's module. Any
+// thread writes it, always with the same values. Ranges in use come first.
 struct Range {
   std::atomic<uintptr_t> begin, end;
 };
@@ -109,7 +109,7 @@ bool FindModule(uintptr_t pc, Module* module) noexcept {
   if (!Locate(pc, &tables)) return false;
   module->stays = InLastingModule(pc);
   module->identity = module->stays ? 0 : tables.begin * 31 ^ tables.header << 20;
-  // They may be in another segment than the code.
+  // The tables may be in another segment than the code.
   tables.begin = 0;
   tables.end = ~uintptr_t{0};
   return true;

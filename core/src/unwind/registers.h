@@ -1,4 +1,4 @@
-// The registers that a walk follows: those that hold, or lead to, the frames of callers.
+// The registers that a walk follows: they hold or lead to the frames of callers.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ struct Registers {
   uintptr_t pc = 0;
   uintptr_t sp = 0;
   uintptr_t fp = 0;     // rbp; x29
-  uintptr_t extra = 0;  // rbx, which few functions call their frame by; x30, the return address
+  uintptr_t extra = 0;  // rbx, which few functions use as a frame pointer; x30, the return address
 };
 
-// Those of the function that this is compiled into, at this place.
+// The registers of the function that inlines this call, at this point.
 GRANARY_ALWAYS_INLINE Registers Here() noexcept {
   Registers here;
 #if defined(__x86_64__)

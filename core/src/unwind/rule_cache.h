@@ -1,5 +1,5 @@
-// Rules found before, for any number of threads and signal handlers at once, without a lock: an
-// entry torn between two writers does not agree with its own check, and is a miss.
+// A cache of rules for any number of concurrent threads and signal handlers, without a lock. An
+// entry that two writers wrote partly does not match its own checksum, and is a miss.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace granary::unwind {
 
 class RuleCache {
  public:
-  // `key` stands for the place and for what was loaded there; not 0.
+  // `key` identifies the address and the module that was loaded there. It is not 0.
   bool Find(uint64_t key, Rule* rule) const noexcept {
     for (const Entry& entry : bucket_[BucketOf(key)].entry) {
       Words words;
@@ -30,7 +30,7 @@ class RuleCache {
     return false;
   }
 
-  // In place of the other of the two whose turn it is.
+  // Replaces one of the two entries of the bucket, each in turn.
   void Insert(uint64_t key, const Rule& rule) noexcept {
     const uint32_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
     GrowAfter(turn);
@@ -65,7 +65,7 @@ class RuleCache {
     return (key * 0x9e3779b97f4a7c15u >> 32) & (used - 1);
   }
 
-  // Few rules stay on few pages. What a step no longer finds in its bucket is derived again.
+  // Few rules stay on few pages. A rule that is no longer in its bucket is derived again.
   void GrowAfter(uint32_t inserted) noexcept {
     uint32_t doubled = doubled_.load(std::memory_order_relaxed);
     const size_t used = kFirstBuckets << doubled;
@@ -74,7 +74,7 @@ class RuleCache {
   }
 
   std::atomic<uint32_t> turn_{0};
-  std::atomic<uint32_t> doubled_{0};  // how often the number of buckets in use was
+  std::atomic<uint32_t> doubled_{0};  // number of times the buckets in use were doubled
   Bucket bucket_[kBuckets];
 };
 

@@ -16,7 +16,7 @@ Rule RuleOf(uint64_t key) {
   return {.inner = low, .outer = ~low, .kind = Rule::kStep};
 }
 
-TEST(RuleCache, FindsWhatWasInserted) {
+TEST(RuleCache, FindsInsertedRules) {
   const auto cache = std::make_unique<RuleCache>();
   Rule rule;
   EXPECT_FALSE(cache->Find(17, &rule));
@@ -40,7 +40,7 @@ TEST(RuleCache, GrowsUntilItHoldsThousands) {
       cache->Insert(key, RuleOf(key));
     }
   }
-  // Of random keys some three would fall into a bucket of two.
+  // With random keys, about three keys would fall into a bucket of two entries.
   EXPECT_LT(missed, kRules / 4);
 }
 

@@ -1,5 +1,5 @@
-// The code to which a signal handler returns. The kernel's own tables for it lead elsewhere on some
-// versions, musl has none, so it is recognised by its instructions.
+// The code to which a signal handler returns. On some versions the kernel's own tables for it are
+// wrong, and musl has none, so the unwinder recognises the instructions.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace granary::unwind {
 
-// More than the instructions take.
+// At least the size of the instructions.
 inline constexpr uintptr_t kSignalReturnBytes = 16;
 
-// False if the code at `pc`, in that module, is something else.
+// False if the code at `pc`, in that module, is other code.
 bool FindSignalReturn(const Tables& tables, uintptr_t pc, Rule* rule) noexcept;
 
 }  // namespace granary::unwind

@@ -5,7 +5,7 @@
 namespace granary::unwind {
 namespace {
 
-// The first page and the number of pages, in one word, because a signal may come between two.
+// First page and number of pages in one word, because a signal may arrive between two stores.
 struct Known {
   static constexpr unsigned kCountBits = 24;
 
@@ -22,16 +22,16 @@ struct Known {
 __thread uint64_t known_word __attribute__((tls_model("initial-exec"))) = 0;
 __thread uint8_t failures __attribute__((tls_model("initial-exec"))) = 0;
 
-// A thread whose stack pointer is mostly elsewhere stops to try.
+// A thread whose stack pointer is mostly on other stacks stops trying.
 constexpr uint8_t kMostFailures = 4;
 constexpr uintptr_t kMostPages = 256;
 constexpr uintptr_t kMostBytes = uintptr_t{64} << 20;
 
 uintptr_t PageOf(uintptr_t address) { return address & ~(uintptr_t{kMinOsPage} - 1); }
 
-// Where the stack that `sp` is on would end, if it is the thread's own: C libraries put the
-// thread's descriptor above the stacks that they make, and the kernel the program's name above the
-// first.
+// The end of the stack that contains `sp`, if it is the thread's own stack. C libraries put the
+// thread's descriptor above the stacks that they make. The kernel puts the program's name above the
+// first stack.
 uintptr_t OwnEnd(uintptr_t sp) {
   const auto descriptor = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
   const uintptr_t name = getauxval(AT_EXECFN);
@@ -50,7 +50,7 @@ bool AllReadable(uintptr_t begin, uintptr_t end) {
   return true;
 }
 
-// The thread's own stack from the page of `sp` on; empty if `sp` is not seen to lie on it.
+// The thread's own stack from the page of `sp` on; empty if `sp` is not known to be on it.
 Known Learn(uintptr_t sp, Known known) {
   const uintptr_t begin = PageOf(sp);
   uintptr_t end = OwnEnd(sp);

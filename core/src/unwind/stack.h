@@ -1,8 +1,8 @@
-// Words on a stack, read only where that cannot fault.
+// Reads words on a stack only where that cannot fault.
 //
 // Each thread remembers the part of its own stack that it once found readable, from the stack
-// pointer up to where the stack ends; nobody takes that away while the thread lives. Any other
-// stack (of a signal, of a coroutine) is asked about page by page in each walk.
+// pointer to the end of the stack. No thread unmaps that part while the thread lives. Any other
+// stack (of a signal, of a coroutine) is checked page by page in each walk.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Stack {
  public:
   explicit Stack(uintptr_t sp) noexcept;
 
-  // False if there is no aligned, readable word.
+  // False if the address is unaligned or unreadable.
   bool Read(uintptr_t address, uintptr_t* word) noexcept {
     if (address % sizeof(uintptr_t) != 0) return false;
     const bool own = address >= sp_ && address < own_end_;

@@ -1,5 +1,5 @@
 // The memory of a module's tables, read within its bounds and only where that does not fault,
-// whatever the tables say. The caller knows that nobody unmaps the module meanwhile.
+// whatever the tables contain. The caller knows that no thread unmaps the module meanwhile.
 #pragma once
 
 #include <cstddef>

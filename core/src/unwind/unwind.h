@@ -1,6 +1,6 @@
-// Who called: the return addresses on the stack of the calling thread. No lock is taken, nothing is
-// allocated, errno stays as it was, no memory is read that may fault, and the time is bounded by
-// the number of frames: a signal handler may call it. docs/design/unwind.md
+// The return addresses on the stack of the calling thread. A signal handler may call it: it takes
+// no lock, allocates nothing, keeps errno, reads no memory that may fault, and its time is bounded
+// by the number of frames. docs/design/unwind.md
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,27 @@ namespace granary::unwind {
 
 // Why a walk ended. Only kOutermost means that the stack is complete.
 enum class Stop : uint8_t {
-  kOutermost,   // the function that began the thread
-  kFull,        // `max` frames were written
-  kNoRule,      // code without tables whose frame pointer leads nowhere, as compiled at run time
-  kUnreadable,  // a frame that lies where nothing can be read
-  kNoProgress,  // a frame that does not lie further out than the one before
+  kOutermost,  // reached the first function of the thread
+  kFull,       // `max` frames were written
+  // reached code without tables whose frame pointer leads to no frame, as in code generated at run
+  // time
+  kNoRule,
+  kUnreadable,  // reached a frame that cannot be read
+  kNoProgress,  // reached a frame that is not further out than the frame before
 };
 
 struct Result {
   Stop stop = Stop::kOutermost;
-  bool guessed = false;  // a frame was found by its frame pointer alone
+  bool guessed = false;  // at least one frame was found by its frame pointer alone
 };
 
-// Writes the return addresses from that of `start`'s function outwards. An address may be where a
-// signal interrupted, which is then the address of an instruction and not of the one after a call.
+// Writes the return addresses from the function of `start` outwards. Where a signal interrupted a
+// function, the address is that of an instruction, and not that of the instruction after a call.
 size_t Walk(const Registers& start, uintptr_t* frames, size_t max, Result* result) noexcept;
 
-// To be called before the first walk, and from time to time after it, from where the program cannot
-// hold the loader's lock: not from malloc or a signal handler. Looks for modules that were loaded
-// or unloaded, where the C library does not tell walkers about them without a lock.
+// Call it before the first walk, and from time to time after it, where the program cannot hold the
+// loader's lock: not in malloc or a signal handler. Where the C library does not report modules to
+// walkers without a lock, it finds modules that were loaded or unloaded.
 void Refresh() noexcept;
 
 }  // namespace granary::unwind

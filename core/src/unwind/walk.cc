@@ -12,7 +12,7 @@ namespace {
 
 constinit RuleCache rules;
 
-// Addresses may carry a signature above what user space uses (arm64, PAC).
+// Addresses may carry a signature in the bits above user space (arm64, PAC).
 uintptr_t WithoutSignature(uintptr_t pc) {
 #if defined(__aarch64__)
   register uintptr_t x30 __asm__("x30") = pc;
@@ -31,7 +31,7 @@ class Walker {
       : pc_(start.pc), value_{start.sp, start.fp, start.extra, 0}, stack_(start.sp) {}
 
   bool Step() {
-    // The frame record of arm64 says nothing about the stack pointer, which tables need.
+    // arm64's frame record does not contain the stack pointer, which tables need.
     if (guessed_ && kReturnInRegister) return Guess();
     const Rule rule = RuleHere();
     switch (rule.kind) {
@@ -46,7 +46,7 @@ class Walker {
     }
   }
 
-  // What stands for the caller in a list of return addresses.
+  // The address of the caller in a list of return addresses.
   uintptr_t Frame() const { return pc_ + (exact_ ? 1 : 0); }
   Stop stop() const { return stop_; }
   bool guessed() const { return guessed_; }
@@ -57,7 +57,8 @@ class Walker {
     return false;
   }
 
-  // A call may be the last instruction of its function; what follows is another one.
+  // A call may be the last instruction of its function; the instruction after it then belongs to
+  // another function.
   uintptr_t Lookup() const { return pc_ - (exact_ ? 0 : 1); }
 
   Rule RuleHere() {
@@ -71,7 +72,7 @@ class Walker {
     Module module;
     if (!FindModule(pc, &module)) return rule;
     if (rules.Find(pc ^ module.identity, &rule)) return rule;
-    // Another thread may be unloading a module that no frame of ours is known to be in.
+    // Another thread may be unloading a module, unless a known frame is in it.
     return guessed_ ? rule : Keep(pc ^ module.identity, Derive(module));
   }
 
@@ -79,7 +80,7 @@ class Walker {
     Rule rule;
     if (module.stays && FindSignalReturn(module.tables, pc_, &rule)) return rule;
     rule = FindRule(module.tables, Lookup());
-    // A function to return to that was not called was put there by hand: where coroutines end.
+    // A return address that no call wrote was stored by hand: there a coroutine ends.
     if (rule.kind == Rule::kNone && !exact_ && FindRule(module.tables, pc_).kind != Rule::kNone) {
       rule.kind = Rule::kOutermost;
     }
@@ -112,7 +113,7 @@ class Walker {
       cfa = Add(cfa, rule.outer);
     }
     Value(Base::kCfa) = cfa;
-    // A signal may have its own stack. Only where nothing was called yet is there no frame at all.
+    // A signal may have its own stack. A function is frameless only before its first call.
     const bool frameless = rule.pc.kind == Place::kSame && exact_;
     if (!rule.signal && cfa < Value(Base::kSp) + (frameless ? 0 : 1)) return End(Stop::kNoProgress);
     Registers caller{.sp = cfa};
@@ -124,14 +125,15 @@ class Walker {
     return Enter(caller, rule.signal);
   }
 
-  // No frame of compiled code is larger; another stack is further away.
+  // No frame of compiled code is larger; a frame further away is on another stack.
   static constexpr uintptr_t kMostGuessed = uintptr_t{1} << 20;
 
-  // By the frame pointer, where there are no tables. It must lie further out, and lead to code.
+  // Uses the frame pointer, where there are no tables. The next frame must be further out, and its
+  // return address must be in code.
   bool Guess() {
     Rule rule;
-    // An emulator's code to return from signals is in no module. Of a frame that is known to be
-    // ours the code is there.
+    // An emulator's code to return from signals is in no module. If the frame before is known, that
+    // code is readable.
     if (!guessed_ && FindSignalReturn({pc_, pc_ + kSignalReturnBytes}, pc_, &rule)) {
       return Apply(rule);
     }
@@ -164,7 +166,7 @@ class Walker {
   }
 
   uintptr_t pc_;
-  uintptr_t value_[4];  // what offsets count from, in the order of Base
+  uintptr_t value_[4];  // the values of the bases, in the order of Base
   Stack stack_;
   Stop stop_ = Stop::kFull;
   bool exact_ = true;

@@ -7,12 +7,12 @@
 namespace granary::jemalloc {
 namespace {
 
-// No object is aligned to less than 8 bytes, and to the quantum from 9 bytes on.
+// Whether every object of `size` has this alignment: 8 bytes, and the quantum from 9 bytes up.
 bool Aligned(size_t alignment, size_t size) {
   return alignment <= 8 || (alignment == kQuantum && size > 8);
 }
 
-// From an arena of the program's own; nullptr also if there is no such arena.
+// Allocates from an arena that the program created; nullptr also if there is no such arena.
 void* TakeFromArena(size_t size, Flags flags) {
   Arena* const arena = ArenaAt(flags.ArenaField() - 1);
   void* const p =
@@ -34,7 +34,7 @@ void* Take(size_t size, Flags flags) {
 void* Allocate(size_t size, Flags flags) noexcept {
   if (!flags.Zero()) return Take(size, flags);
   if (!flags.NoCache() && flags.ArenaField() <= 1 && Aligned(flags.Alignment(), size)) {
-    const size_t good = GoodSize(size, flags);  // all of the block reads as zero
+    const size_t good = GoodSize(size, flags);  // the whole object must read as zero
     return heap::AllocateZeroed(good != 0 ? good : size);
   }
   void* const p = Take(size, flags);

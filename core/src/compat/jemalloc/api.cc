@@ -1,5 +1,6 @@
-// jemalloc's functions beyond the malloc family of the C library, unprefixed and with the prefixes
-// of its usual builds. All in one object: programs that look for some of them weakly expect all.
+// jemalloc's functions beyond the malloc family of the C library, without a prefix and with the
+// prefixes of its usual builds. All are in one object file: a program that refers to some of them
+// weakly expects all of them.
 
 #include <stddef.h>
 
@@ -70,7 +71,7 @@ GRANARY_EXPORT int mallctlbymib(const size_t* mib, size_t miblen, void* oldp, si
   return jemalloc::ControlByMib(mib, miblen, oldp, oldlenp, newp, newlen);
 }
 
-// Not noexcept: the callback is the program's.
+// Not noexcept: the callback belongs to the program.
 GRANARY_EXPORT void malloc_stats_print(Message to, void* argument, const char* letters) {
   if (to == nullptr) to = malloc_message;
   if (to == nullptr) to = je_malloc_message;
@@ -81,7 +82,7 @@ GRANARY_EXPORT void malloc_stats_print(Message to, void* argument, const char* l
   jemalloc::PrintStats(to, argument, letters);
 }
 
-// What Redis's build of jemalloc adds: 1 if the block should move, to empty its slab.
+// A function of Redis' build of jemalloc: 1 if moving the object helps to empty its slab.
 GRANARY_EXPORT int je_get_defrag_hint(void* p) noexcept { return jemalloc::WorthMoving(p) ? 1 : 0; }
 
 #define GRANARY_PREFIXED(name)                                                   \

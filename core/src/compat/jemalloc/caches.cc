@@ -7,7 +7,7 @@
 namespace granary::jemalloc {
 namespace {
 
-constexpr size_t kMost = 4093;  // as the flags can name
+constexpr size_t kMost = 4093;  // the maximum that the flags can name
 constexpr size_t kWords = (kMost + 63) / 64;
 std::atomic<uint64_t> used[kWords];
 

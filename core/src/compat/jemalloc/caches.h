@@ -1,5 +1,5 @@
-// Explicit thread caches. Free objects lie in the CPU caches whatever cache is named, so an
-// explicit cache is only a number that is handed out and taken back.
+// Explicit thread caches. Free objects are in the CPU caches whatever cache a call names, so an
+// explicit cache is only a number that a program allocates and frees.
 #pragma once
 
 #include <cstddef>

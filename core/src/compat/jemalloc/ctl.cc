@@ -131,7 +131,7 @@ constexpr uint64_t kMostSigned = ~uint64_t{0} >> 1;
 
 bool IsMain(size_t arena) { return arena == 0 || arena == kAllArenas; }
 
-// The decay time of an arena, 0 and "all" being the heap's own.
+// The decay time of an arena. For 0 and "all", the heap's decay time.
 int64_t* DecayAt(size_t arena, bool muzzy) {
   if (arena == 0 || arena == kAllArenas)
     return muzzy ? &options.muzzy_decay_ms : &options.dirty_decay_ms;
@@ -167,7 +167,7 @@ int ReadArenaLookup(uint64_t pointer, uint64_t* out) {
   return Give(index, out);
 }
 
-// `given` is the new value of names whose old one depends on it.
+// `given` is the new value, for names whose old value depends on it.
 int Read(const Found& f, uint64_t given, uint64_t* out) {
   const uint32_t argument = f.row->argument;
   switch (f.row->handler) {
@@ -329,7 +329,7 @@ int Write(const Found& f, uint64_t value) {
       return SetMisuseHook(reinterpret_cast<MisuseHook>(value)), 0;
     case Handler::kArenaCreate:
     case Handler::kArenaLookup:
-      return 0;  // what Read looked at
+      return 0;  // the part of the value that Read has read
     default:
       return WriteProf(f.row->handler, argument, value);
   }
@@ -374,7 +374,8 @@ int Do(const Found& f) {
   }
 }
 
-// jemalloc takes a buffer of the wrong size, too: it gets what fits, and an error.
+// jemalloc accepts a buffer of the wrong size, too: it stores the bytes that fit and returns an
+// error.
 int Store(uint64_t value, size_t size, void* oldp, size_t* oldlenp) {
   if (oldp == nullptr || oldlenp == nullptr) return 0;
   const size_t copied = *oldlenp < size ? *oldlenp : size;
@@ -400,7 +401,7 @@ int Call(const Found& f, void* oldp, size_t* oldlenp, void* newp, size_t newlen)
   const bool writes = newp != nullptr || newlen != 0;
   if (const int error = AccessError(f.row->access, reads, writes); error != 0) return error;
   if (f.row->type == CtlType::kVoid) return Do(f);
-  uint64_t value = 0;  // copied first: both may be one buffer
+  uint64_t value = 0;  // copied first, because oldp and newp may be the same buffer
   if (writes) {
     if (newp == nullptr || newlen != SizeOf(NewType(f))) return EINVAL;
     __builtin_memcpy(&value, newp, newlen);

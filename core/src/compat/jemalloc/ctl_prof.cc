@@ -26,7 +26,7 @@ int SetActive(bool active) {
   return profiler::Start(RateInForce(), 0) == profiler::Started::kRefused ? ENOMEM : 0;
 }
 
-// With a logarithm that is to be the rate from here on.
+// `logarithm` is the logarithm of the new rate.
 int ResetTo(uint64_t logarithm) {
   if (logarithm > 40) return EINVAL;
   options.Set(static_cast<size_t>(OptionId::prof_sample), int64_t{1} << logarithm,
@@ -37,7 +37,7 @@ int ResetTo(uint64_t logarithm) {
   return active ? SetActive(true) : 0;
 }
 
-// Only what can be printed, and what fits.
+// Keeps only printable characters, and as many as fit.
 int NameThread(const char* name) {
   if (name == nullptr) return EINVAL;
   const size_t length = __builtin_strlen(name);

@@ -7,7 +7,7 @@
 
 namespace granary::jemalloc {
 
-// Return what mallctl returns: 0 or an errno. A read of prof.dump and prof.reset is the call
+// Return the result of mallctl: 0 or an errno. For prof.dump and prof.reset, a read is a call
 // without a value.
 int ReadProf(Handler handler, uint32_t argument, uint64_t* out) noexcept;
 int WriteProf(Handler handler, uint32_t argument, uint64_t value) noexcept;

@@ -25,7 +25,7 @@ Occupancy OccupancyAt(const void* p) {
   return arena != nullptr ? arena->OccupancyAt(p) : layers.central().OccupancyAt(p);
 }
 
-// All zero for an address that is not ours.
+// All zero for an unknown address.
 Utilization UtilizationAt(const void* p) {
   const Occupancy o = OccupancyAt(p);
   if (o.slab != nullptr) return {o.free, o.objects, o.bytes};
@@ -126,7 +126,7 @@ int CallRaw(const Found& f, void* oldp, size_t* oldlenp, void* newp, size_t newl
   }
 }
 
-// The caller passes the address of its buffer of 32 bytes to read, of its text to write.
+// The caller passes the address of a buffer of 32 bytes to read a name, or of a text to write one.
 int CallArenaName(size_t arena, void* oldp, size_t* oldlenp, void* newp, size_t newlen) noexcept {
   char* const name = NameOfArena(arena);
   if (name == nullptr) return EFAULT;
@@ -145,10 +145,10 @@ int CallArenaName(size_t arena, void* oldp, size_t* oldlenp, void* newp, size_t 
   return 0;
 }
 
-// The slab that serves the next request fills, and a full one cannot be emptied by one move; of the
-// others, those less full than the average are worth it, with an eighth of slack, and so are
-// those at most five eighths full: slabs that hold little but what nobody can move bring the
-// average down.
+// The slab that serves the next request is being filled, and one move cannot empty a full slab. Of
+// the other slabs, a move is worthwhile in those less full than the average (with an eighth of
+// slack) and in those at most five eighths full: slabs with few objects, none of which can move,
+// lower the average.
 bool WorthMoving(const void* p) noexcept {
   const Occupancy o = OccupancyAt(p);
   if (o.slab == nullptr || o.free == 0 || o.serves_next) return false;

@@ -10,7 +10,8 @@ namespace granary::jemalloc {
 int CallRaw(const Found& f, void* oldp, size_t* oldlenp, void* newp, size_t newlen) noexcept;
 int CallArenaName(size_t arena, void* oldp, size_t* oldlenp, void* newp, size_t newlen) noexcept;
 
-// Whether moving the object at p helps to empty slabs. Redis calls it for each object it may move.
+// Whether moving the object at p helps to empty slabs. Redis calls this for each object that it can
+// move.
 bool WorthMoving(const void* p) noexcept;
 
 }  // namespace granary::jemalloc

@@ -6,7 +6,7 @@
 namespace granary::jemalloc {
 namespace {
 
-// All names one after the other, each with its zero.
+// All names one after the other, each with its terminating zero.
 constexpr char kNames[] =
 #define CTL(name, type, access, handler, argument) name "\0"
 #include "compat/jemalloc/ctl.def"
@@ -58,7 +58,7 @@ bool Same(Piece a, Piece b) {
   return a.size == b.size && __builtin_memcmp(a.data, b.data, a.size) == 0;
 }
 
-// A literal component in a mib: a number that does not look like an index.
+// The number of a literal component in a mib. It does not resemble an index.
 size_t NumberOf(Piece word) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (size_t i = 0; i < word.size; ++i) {
@@ -67,7 +67,7 @@ size_t NumberOf(Piece word) {
   return hash | uint64_t{1} << 63;
 }
 
-// The words of the set that a pattern's component names; nullptr for that of options.
+// The words of the set that a pattern's component names; nullptr for the set of options.
 const char* WordsOf(Piece set) {
 #define CTL_SET(set_name, words) \
   if (set.Is("<" #set_name ">")) return kSets.set_name;
@@ -103,7 +103,7 @@ size_t CountOf(Piece set) {
   return count;
 }
 
-// What a component of a name is by the pattern's; kNone if they differ.
+// The number of a name's component under the pattern's component; kNone if they differ.
 size_t MatchName(Piece pattern, Piece name) {
   if (pattern.Is("#")) {
     int64_t index;
@@ -122,7 +122,8 @@ bool MatchMib(Piece pattern, size_t number) {
   return number == NumberOf(pattern);
 }
 
-// How many components of the name the row begins with, and whether both end together.
+// How many components of the name the row begins with, and whether both have the same number of
+// components.
 struct Match {
   size_t count = 0;
   bool name_ends = false;

@@ -1,4 +1,4 @@
-// The table of mallctl's names (ctl.def), as characters and numbers: no relocations.
+// The table of mallctl's names (ctl.def), as characters and numbers without relocations.
 #pragma once
 
 #include <cstddef>
@@ -88,7 +88,7 @@ enum class Handler : uint8_t {
 };
 
 struct CtlRow {
-  uint16_t name;  // where it begins in the string of all names
+  uint16_t name;  // offset in the string of all names
   CtlType type;
   Access access;
   Handler handler;
@@ -97,16 +97,18 @@ struct CtlRow {
 
 inline constexpr size_t kMostComponents = 7;
 
-// A name found in the table: its row, and the numbers that its indices and words stand for.
+// A name found in the table: its row, and the numbers of its indices and words.
 struct Found {
   const CtlRow* row = nullptr;
-  size_t at[kMostComponents] = {};  // by component; of an index itself, of a word its place
+  // per component: the value of an index, or the position of a word in its set
+  size_t at[kMostComponents] = {};
 };
 
-// By the whole name; row is nullptr if there is none.
+// Finds a name; row is nullptr if there is none.
 Found FindName(const char* name) noexcept;
 Found FindMib(const size_t* mib, size_t length) noexcept;
-// Writes one number a component, at most `most`; returns how many, 0 if no name begins so.
+// Writes one number per component, at most `most`. Returns how many, 0 if no name begins with
+// `name`.
 size_t MibOf(const char* name, size_t* mib, size_t most) noexcept;
 
 }  // namespace granary::jemalloc

@@ -1,4 +1,4 @@
-// The rows of jemalloc's statistics, for one arena and for all.
+// The rows of jemalloc's statistics, for one arena and for all arenas.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace granary::jemalloc {
 
-// Bins are the small classes; large extents are the medium ones, then groups of larger blocks, four
-// to a doubling, the last of which ends with the largest block.
+// Bins are the small classes. Large extents are the medium classes, then groups of blocks by size,
+// four to a doubling.
 inline constexpr size_t kBins = kNumSmall - 1;
 inline constexpr size_t kMediumExtents = kNumClasses - kNumSmall;
 inline constexpr size_t kGroups = kLargeGroups;
@@ -50,7 +50,7 @@ struct TotalFigures {
       mapped, retained, pinned, zero_reallocs;
 };
 
-// Where a type's values are rows of uint64_t, a figure is found by its place.
+// Reads a value by its offset, in a type whose values are rows of uint64_t.
 inline uint64_t At(const void* figures, size_t offset) {
   return *reinterpret_cast<const uint64_t*>(static_cast<const char*>(figures) + offset);
 }

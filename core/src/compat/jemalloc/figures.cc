@@ -16,9 +16,9 @@ TotalFigures totals;
 ArenaFigures main_arena;
 ArenaFigures merged;
 
-// The figures of each other arena, in memory that is mapped when they are first read.
+// The figures of each other arena, in memory that is mapped when the figures are first read.
 struct Read {
-  uint64_t serial;  // of the arena that was read
+  uint64_t serial;  // of the arena whose figures these are
   ArenaFigures figures;
 };
 std::atomic<Read*> reads[kAllArenas];

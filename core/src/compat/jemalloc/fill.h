@@ -1,4 +1,4 @@
-// Fills the figures of an arena from those of its classes and its page heap.
+// Computes the figures of an arena from those of its size classes and its page heap.
 #pragma once
 
 #include "compat/jemalloc/figure_rows.h"
@@ -8,8 +8,8 @@ namespace granary::jemalloc {
 
 struct PageFigures {
   PageStats stats;
-  size_t metadata = 0;    // bytes of the structures in use
-  size_t huge_pages = 0;  // that the structures may lie on
+  size_t metadata = 0;    // bytes of metadata in use
+  size_t huge_pages = 0;  // huge pages that may hold metadata
 };
 
 inline uint64_t Less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
@@ -39,7 +39,7 @@ inline void FillExtent(ArenaFigures& arena, size_t extent, uint64_t made, uint64
   arena.large.ndalloc += to.ndalloc;
 }
 
-// `of_class(c)` are the ClassFigures, `of_group(g)` the LargeCounts.
+// `of_class(c)` returns the ClassFigures of a class, `of_group(g)` the LargeCounts of a group.
 template <class OfClass, class OfGroup>
 void FillFigures(ArenaFigures& arena, const PageFigures& pages, OfClass&& of_class,
                  OfGroup&& of_group) {
@@ -65,7 +65,7 @@ void FillFigures(ArenaFigures& arena, const PageFigures& pages, OfClass&& of_cla
   arena.large.nrequests = arena.large.nmalloc;
   const uint64_t page = Linux::PageSize();
   const uint64_t live = arena.small.allocated + arena.large.allocated;
-  // Pages of slabs that hold nothing are not active: they are not resident, either.
+  // Clean pages of slabs are not active, because they are not resident.
   const uint64_t active = RoundUp(AtLeast(Less(pages.stats.used, clean), live), page);
   arena.pactive = active / page;
   arena.pdirty = pages.stats.dirty / page;

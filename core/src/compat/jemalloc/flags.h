@@ -15,9 +15,9 @@ class Flags {
   // 0 stands for the automatic cache, 1 for none; explicit caches follow.
   constexpr uint32_t CacheField() const { return (word_ >> 8) & 0xfff; }
   constexpr bool NoCache() const { return CacheField() == 1; }
-  // 0 stands for the automatic arena; arena a is a + 1.
+  // 0 stands for the automatic arena; arena a has the number a + 1.
   constexpr uint32_t ArenaField() const { return word_ >> 20; }
-  // Nothing that an ordinary malloc or free would do otherwise.
+  // No flag is set: the call does what an ordinary malloc or free does.
   constexpr bool Plain() const { return word_ == 0; }
 
  private:

@@ -1,4 +1,4 @@
-// Text in pieces to a callback, and JSON through it. Nothing here allocates.
+// Writes text in pieces to a callback, and JSON on top of it. Allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Output {
   Output& Text(const char* text) noexcept;
   Output& Number(uint64_t n) noexcept;
   Output& Signed(int64_t n) noexcept;
-  // Right-aligned in `width`.
+  // Right-aligned in `width` columns.
   Output& Column(uint64_t n, size_t width) noexcept;
   void Flush() noexcept;
 
@@ -31,7 +31,7 @@ class Output {
   char buffer_[4096];
 };
 
-// Objects and lists; a name of nullptr for what is an element of a list.
+// Objects and lists. A name of nullptr marks an element of a list.
 class Json {
  public:
   explicit Json(Output& out) : out_(out) {}

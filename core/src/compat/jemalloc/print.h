@@ -5,7 +5,7 @@
 
 namespace granary::jemalloc {
 
-// `letters` as jemalloc takes them: J for JSON, g m d a b l x e h leave a part out.
+// `letters` as for jemalloc: J for JSON; g, m, d, a, b, l, x, e and h each omit a part.
 void PrintStats(PrintTo to, void* argument, const char* letters) noexcept;
 
 }  // namespace granary::jemalloc

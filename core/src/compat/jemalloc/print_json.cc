@@ -9,7 +9,7 @@
 namespace granary::jemalloc {
 namespace {
 
-// Words one after the other, each with its zero, and a zero behind the last.
+// Words one after the other, each with its terminating zero, and one more zero after the last.
 #define CTL_SET(set, words) constexpr char k_##set[] = words;
 #include "compat/jemalloc/words_of_ctl.def"
 constexpr const char* kLocks = k_mutex;
@@ -97,7 +97,7 @@ void JsonShapes(Json& j) {
   j.Close();
 }
 
-// What a lock of jemalloc's would have counted: there is none of these here.
+// The figures of a lock of jemalloc, all zero: Granary has no such locks.
 void JsonLock(Json& j, const char* name) {
   j.Open(name);
   ForEachWord(kCounters, [&](const char* counter) { j.Number(counter, 0); });
@@ -121,7 +121,7 @@ void JsonPageExtents(Json& j) {
   j.CloseList();
 }
 
-// Which memory the system backs with huge pages: the word in brackets.
+// The kernel's setting for huge pages: the word in brackets.
 void JsonSystem(Json& j) {
   FileText file;
   char mode[16] = "not supported";

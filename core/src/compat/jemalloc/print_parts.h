@@ -1,4 +1,4 @@
-// Which parts of the statistics are printed, and of which arenas.
+// Which parts of the statistics are printed, and for which arenas.
 #pragma once
 
 #include "arena/arenas.h"
@@ -47,7 +47,7 @@ struct Parts {
   }
 };
 
-// Calls visit(key, name, figures) for the arenas that were asked for; their sum has no name.
+// Calls visit(key, name, figures) for the requested arenas. The sum of all arenas has no name.
 template <class Visit>
 void ForEachArena(const Parts& parts, Visit&& visit) {
   if (parts.merged) visit("merged", nullptr, *FiguresOf(kAllArenas));

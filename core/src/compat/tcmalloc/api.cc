@@ -1,5 +1,5 @@
-// gperftools' functions beyond the malloc family: the C names of MallocExtension, and the way to
-// the C++ class. tc_malloc and its kin are other names of malloc (libc.cc, operators.cc).
+// gperftools' functions beyond the malloc family: the C names of MallocExtension, and access to the
+// C++ class. libc.cc and operators.cc define tc_malloc and the other names of the malloc family.
 
 #include <stddef.h>
 
@@ -39,7 +39,7 @@ GRANARY_EXPORT int MallocExtension_GetNumericProperty(const char* name, size_t* 
 GRANARY_EXPORT int MallocExtension_SetNumericProperty(const char* name, size_t value) {
   return tcmalloc::SetProperty(name, value);
 }
-// Caches belong to CPUs; what lies idle in them is taken back after the decay time.
+// Without effect: caches belong to CPUs, and upkeep empties idle caches.
 GRANARY_EXPORT void MallocExtension_MarkThreadIdle(void) {}
 GRANARY_EXPORT void MallocExtension_MarkThreadBusy(void) {}
 GRANARY_EXPORT void MallocExtension_MarkThreadTemporarilyIdle(void) {}

@@ -13,7 +13,7 @@ bool Verify(const void* p) noexcept { return heap::UsableSize(p, "MallocExtensio
 
 bool VerifyAll() noexcept {
   heap::EnsureInit();
-  heap::Verify();  // ends the program if something is wrong
+  heap::Verify();  // aborts if the heap is damaged
   return true;
 }
 
@@ -84,8 +84,9 @@ int Ownership(const void* p) noexcept {
 }
 
 // ---- the class ----
-// Methods as the compiler would call them, with the object first. What returns or fills objects of
-// the C++ library leaves them as they are: their layout is the program's.
+// Methods with the compiler's calling convention: the object is the first argument. Methods that
+// return or fill objects of the C++ library leave these unchanged, because the program's C++
+// library defines their layout.
 
 namespace {
 
@@ -116,7 +117,7 @@ void* NoTraces(Extension*, int* period) {
 void* NoGrowth(Extension*) { return nullptr; }
 size_t CacheSizeOf(Extension*) { return ThreadCacheSize(); }
 
-void* methods[2 + 29];  // what lies before the first method: offset to the top, type
+void* methods[2 + 29];  // two words before the first method: offset to top, type
 Extension extension;
 
 template <class Method>
@@ -126,7 +127,8 @@ void* Address(Method* method) {
 
 }  // namespace
 
-// Filled in here, not by the loader, which would have to write to the page in every process.
+// The code fills this table, not the loader, which would have to write to the page in every
+// process.
 Extension* Instance() noexcept {
   void* const table[29] = {
       Address(Nothing),      Address(Nothing),    Address(VerifyAllOf), Address(VerifyOf),

@@ -5,7 +5,7 @@
 
 namespace granary::tcmalloc {
 
-// The class as programs see it: an object whose first word leads to the table of its methods.
+// The class as programs use it: an object whose first word points to its virtual table.
 struct Extension {
   void* const* methods;
 };

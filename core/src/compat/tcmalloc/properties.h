@@ -1,15 +1,15 @@
-// TCMalloc's numeric properties, and those of its settings that Granary has.
+// TCMalloc's numeric properties, and TCMalloc's settings that Granary has.
 #pragma once
 
 #include <cstddef>
 
 namespace granary::tcmalloc {
 
-// False, with *value as it was, for a name that is not known. Neither allocates.
+// False, and *value unchanged, for an unknown name. Neither function allocates.
 bool GetProperty(const char* name, size_t* value) noexcept;
 bool SetProperty(const char* name, size_t value) noexcept;
 
-// How fast free memory goes back: 0 never, 1 in the usual time, 10 ten times as fast.
+// The rate of purging: 0 never, 1 after the default decay time, 10 after a tenth of it.
 double ReleaseRate() noexcept;
 void SetReleaseRate(double rate) noexcept;
 
