@@ -51,6 +51,7 @@ GRANARY_SELDOM void PrepareFork() {
     in_progress = {before, false, false};
     return;
   }
+  Linux::PrepareToAbort();
   const bool takes_list = TakesListOfStreams();
   if (takes_list) _IO_list_lock();
   upkeep.PrepareFork();

@@ -34,6 +34,9 @@
 #endif
 #endif
 
+// glibc's: false once the program has made a thread. Absent before 2.32, and from musl.
+extern "C" char __libc_single_threaded __attribute__((weak));
+
 namespace granary {
 namespace {
 
@@ -279,17 +282,16 @@ uint64_t Linux::NowMillis() noexcept {
 
 namespace {
 
-struct CpuMask {
-  unsigned long words[kMaxCpus / 8 / sizeof(long)] = {};
-  // The number of bytes that the kernel filled in; negative when the kernel's masks are wider than
-  // this one.
-  long bytes = Call(SYS_sched_getaffinity, 0, sizeof words, Bits(words));
-};
+CpuMask CpusOf(long thread) {
+  CpuMask mask{};
+  mask.bytes = Call(SYS_sched_getaffinity, thread, sizeof mask.words, Bits(mask.words));
+  return mask;
+}
 
 }  // namespace
 
 unsigned Linux::CpuCount() noexcept {
-  const CpuMask mask;
+  const CpuMask mask = CpusOf(0);
   unsigned count = 0;
   for (long i = 0; i < mask.bytes / static_cast<long>(sizeof(long)); ++i) {
     count += static_cast<unsigned>(std::popcount(mask.words[i]));
@@ -297,12 +299,29 @@ unsigned Linux::CpuCount() noexcept {
   return count;
 }
 
+CpuMask Linux::Cpus() noexcept { return CpusOf(0); }
+
 size_t Linux::CpuLimit() noexcept {
-  const CpuMask mask;
+  const CpuMask mask = CpusOf(0);
   return mask.bytes > 0 ? static_cast<size_t>(mask.bytes) * 8 : 0;
 }
 
+namespace {
+
+bool HasOneThread() { return &__libc_single_threaded != nullptr && __libc_single_threaded != 0; }
+
+}  // namespace
+
+void Linux::PrepareToAbort() noexcept {
+  static std::atomic<bool> done{false};
+  if (HasOneThread() || done.exchange(true, std::memory_order_relaxed)) return;
+  Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
+}
+
+// The only thread of a process is in no sequence while it runs this. So a program of one thread
+// calls nothing here, not even at its exit, where a filter of system calls may be in force.
 bool Linux::AbortRestartables() noexcept {
+  if (HasOneThread()) return true;
   if (!Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ))) return true;
   Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
   return !Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ));
@@ -459,6 +478,19 @@ void Linux::RestoreSignals(uint64_t before) noexcept {
 }
 
 void Linux::Abort() noexcept { abort(); }
+
+void Linux::RunAsMainThread() noexcept {
+  const long process = Call(SYS_getpid);
+  constexpr long kRaised = 20;  // what the system call adds to priorities
+  const long nice = kRaised - Call(SYS_getpriority, PRIO_PROCESS, process);
+  const sched_param none{};
+  Call(SYS_sched_setscheduler, 0, SCHED_OTHER, Bits(&none));
+  if (nice >= -kRaised && nice < kRaised) Call(SYS_setpriority, PRIO_PROCESS, 0, nice);
+}
+
+void Linux::RunOn(const CpuMask& cpus) noexcept {
+  if (cpus.bytes > 0) Call(SYS_sched_setaffinity, 0, cpus.bytes, Bits(cpus.words));
+}
 
 bool Linux::RegisteredForRestart(void* area) noexcept {
   constexpr long kBytes = 32;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
 #include "os/os.h"
 
 namespace granary {
@@ -13,6 +14,12 @@ namespace granary {
 struct FilePiece {
   const void* p;
   size_t bytes;
+};
+
+// A set of CPUs. `bytes` is the length of the kernel's own sets, negative when they do not fit.
+struct CpuMask {
+  unsigned long words[kMaxCpus / 8 / sizeof(long)];
+  long bytes;
 };
 
 struct Linux {
@@ -33,6 +40,9 @@ struct Linux {
   static unsigned CpuCount() noexcept;
   static size_t CpuLimit() noexcept;
   static bool AbortRestartables() noexcept;
+  // Does what the first call of AbortRestartables would wait for: several milliseconds in a process
+  // of several threads, so not while caches are stopped.
+  static void PrepareToAbort() noexcept;
   static void Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept;
   static void Wake(std::atomic<uint32_t>& word) noexcept;
 
@@ -77,6 +87,12 @@ struct Linux {
   [[noreturn]] static void Abort() noexcept;
   // Whether the 8 aligned bytes at `p` can be read. Does not change them.
   static bool IsReadable(const void* p) noexcept;
+  // The CPUs that the calling thread may use, and their use by it.
+  static CpuMask Cpus() noexcept;
+  static void RunOn(const CpuMask& cpus) noexcept;
+  // Gives the calling thread the ordinary scheduling policy, and the niceness of the main thread if
+  // the system allows that.
+  static void RunAsMainThread() noexcept;
   // Keeps the program's signals from the calling thread, but neither those that the C library needs
   // nor those of a fault; returns what RestoreSignals wants.
   static uint64_t BlockSignals() noexcept;

@@ -7,6 +7,7 @@
 namespace granary {
 
 size_t Trim() noexcept {
+  Linux::PrepareToAbort();
   Upkeep::Exclusive alone(upkeep);
   PageHeap<Linux>& pages = layers.pages();
   const auto released = [&] { return pages.Stats().released + layers.central().released_bytes(); };
@@ -26,6 +27,7 @@ size_t Trim() noexcept {
 }
 
 void FlushCaches() noexcept {
+  Linux::PrepareToAbort();
   const Upkeep::Exclusive alone(upkeep);
   layers.front().Flush();
   layers.depot().DrainAll();

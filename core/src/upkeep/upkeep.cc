@@ -71,6 +71,7 @@ void Upkeep::PollWithoutHelper() noexcept {
 }
 
 void Upkeep::BeginWindow() noexcept {
+  Linux::PrepareToAbort();
   peaks_.EndWindow(layers.pages().used_bytes());
   paid_.store(Level(), std::memory_order_relaxed);
   // The first interval begins with the process, and many processes end before the second.
@@ -186,6 +187,7 @@ void Upkeep::AfterFork(bool child) noexcept {
   helper_.store(Helper::kNone);
   wanted_.store(false);
   not_before_ = Linux::NowMillis() + kChildMillis;
+  retry_at_ = 0;
   asleep_.store(0);
   requests_.Forget();
   thresholds_.ResetLock();

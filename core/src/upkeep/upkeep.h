@@ -30,7 +30,10 @@ class Upkeep {
 
   constexpr Upkeep() = default;
   // Called before the first poll.
-  void Bind(const Clients& clients) noexcept { clients_ = clients; }
+  void Bind(const Clients& clients) noexcept {
+    clients_ = clients;
+    cpus_ = Linux::Cpus();
+  }
 
   // Called on every slow path, with no lock held.
   void Poll() noexcept {
@@ -106,7 +109,7 @@ class Upkeep {
   static constexpr uint32_t kPollsPerClock = 64;   // slow paths between two readings of the clock
   static constexpr uint64_t kRefreshMillis = 500;  // time between two readings of the limits
   static constexpr size_t kPollStripes = 8;
-  enum class Helper : uint8_t { kNone, kStarting, kRunning, kRefused };
+  enum class Helper : uint8_t { kNone, kStarting, kRunning, kImpossible };
 
   // Half of the decay time.
   static uint64_t WindowMillis() noexcept;
@@ -145,6 +148,8 @@ class Upkeep {
   std::atomic<Helper> helper_{Helper::kNone};
   std::atomic<bool> wanted_{false};  // the heap is large enough for a background thread
   uint64_t started_ = 0;
+  uint64_t retry_at_ = 0;    // after a refusal, the earliest time to start a background thread
+  CpuMask cpus_{};           // those of the process at its start
   uint64_t not_before_ = 0;  // the earliest time, in milliseconds, to start a background thread
   std::atomic<uint32_t> asleep_{0};  // 1 while the background thread sleeps; the futex it sleeps on
   std::atomic<bool> dormant_{false};  // the background thread sleeps until a thread has work for it

@@ -25,6 +25,7 @@ constexpr size_t kHelperFrom = 8 * kMiB;    // smaller heaps need no thread,
 constexpr size_t kHelperAlone = 64 * kMiB;  // nor do smaller heaps of programs with only one thread
 constexpr uint32_t kQuietWindows = 20;  // ticks without work before the background thread sleeps
 constexpr uint64_t kDormantMillis = 60000;  // longest sleep of the background thread
+constexpr uint64_t kRetryMillis = 1000;     // after the system refused a thread
 constexpr uint64_t kGrowthMillis =
     12;  // a heap that allocated no region for this time has stopped growing
 constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
@@ -74,7 +75,9 @@ bool Upkeep::HelperPays() noexcept {
   // Includes threads that never allocate, but not threads that do not exist in a forked child.
   const bool several = threads.registered() >= 2 || (not_before_ == 0 && ProgramHasThreads());
   const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
-  return size >= from && (not_before_ == 0 || Linux::NowMillis() >= not_before_);
+  if (size < from) return false;
+  const uint64_t earliest = not_before_ > retry_at_ ? not_before_ : retry_at_;
+  return earliest == 0 || Linux::NowMillis() >= earliest;
 }
 
 void Upkeep::StartHelper() noexcept {
@@ -95,13 +98,19 @@ void Upkeep::StartHelper() noexcept {
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  helper_.store(started ? Helper::kRunning : Helper::kRefused);
+  if (!started) retry_at_ = Linux::NowMillis() + kRetryMillis;
+  helper_.store(started                      ? Helper::kRunning
+                : &pthread_create != nullptr ? Helper::kNone
+                                             : Helper::kImpossible);
 }
 
 void* Upkeep::HelperMain(void* self) noexcept {
 #if defined(__GLIBC__)
   pthread_setname_np(pthread_self(), "granary");
 #endif
+  // Whichever thread made this one passed on how and where it runs itself.
+  Linux::RunAsMainThread();
+  Linux::RunOn(upkeep.cpus_);
   static_cast<Upkeep*>(self)->HelperLoop();
   return nullptr;
 }
