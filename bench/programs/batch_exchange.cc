@@ -1,5 +1,5 @@
-// Threads allocate batches and lay them on a table where any other thread may take and free them,
-// so that most objects are freed in bulk by a thread that did not allocate them.
+// Threads allocate batches and put them into a table where any thread may take and free them, so
+// that most objects are freed in bulk by a thread that did not allocate them.
 #include <atomic>
 
 #include "bench.h"
@@ -11,7 +11,7 @@ struct Batch {
   void* blocks[500];
 };
 
-// A slot holds one batch or none; exchange is the whole protocol.
+// A slot holds one batch or none. An atomic exchange is the whole protocol.
 using Table = bench::Mapped<std::atomic<Batch*>>;
 
 Batch* Fill(bench::Random& random, size_t most) {

@@ -1,10 +1,11 @@
-// Batches of mostly small objects, each batch freed in another order than it was allocated: newest
-// first, oldest first, every other one, from both ends; half of every batch outlives the next.
+// Batches of mostly small objects. Each batch is freed in another order than it was allocated:
+// newest first, oldest first, every other one, from both ends. Half of every batch outlives the
+// next batch.
 #include "bench.h"
 
 namespace {
 
-// Small sizes are frequent, large ones rare: a power law from 1 byte up.
+// Small sizes are frequent and large sizes rare: a power law from 1 byte up.
 size_t PickSize(bench::Random& random, size_t most) {
   size_t range = most >> random.Below(7);
   return 1 + random.Below(std::max<size_t>(range, 16));

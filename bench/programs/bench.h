@@ -1,8 +1,8 @@
-// What the benchmark programs share: arguments, clock, random numbers, memory that is not malloc's,
-// resident set readers, a latency histogram and the one output format.
+// Shared by the benchmark programs: arguments, clock, random numbers, memory that does not come
+// from malloc, resident set readers, a latency histogram and the one output format.
 //
-// Output: lines `metric <name> <value> <unit>` on standard output. Bookkeeping lives in Mapped<T>,
-// which comes from mmap and is subtracted by OwnRss(), so that what is reported is the allocator's.
+// Output: lines `metric <name> <value> <unit>` on standard output. Bookkeeping is in Mapped<T>,
+// which comes from mmap; OwnRss() subtracts it, so that the reported RSS is that of the allocator.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ constexpr double kMiB = 1048576.0;
   std::_Exit(1);
 }
 
-// Keeps the compiler from removing what made `value`.
+// Keeps the compiler from removing the computation of `value`.
 template <class T>
 inline void Keep(const T& value) {
   asm volatile("" : : "g"(value) : "memory");
@@ -60,14 +60,14 @@ inline void Sleep(double seconds) {
   }
 }
 
-// One line of result. Formats on the stack: reporting must not allocate.
+// Prints one line of results. Formats on the stack, because reporting must not allocate.
 inline void Report(const char* name, double value, const char* unit) {
   char line[160];
   int length = std::snprintf(line, sizeof line, "metric %s %.6g %s\n", name, value, unit);
   if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) != length) std::_Exit(1);
 }
 
-// The name is made of a prefix and a number: pair_64.
+// The name consists of a prefix and a number: pair_64.
 inline void Report(const char* prefix, size_t number, const char* suffix, double value,
                    const char* unit) {
   char name[96];
@@ -75,7 +75,7 @@ inline void Report(const char* prefix, size_t number, const char* suffix, double
   Report(name, value, unit);
 }
 
-// Arguments of the form key=value. Every one has a full value and one for quick=1.
+// Arguments of the form key=value. Every argument has a full value and a value for quick=1.
 class Args {
  public:
   Args(int argc, char** argv) : argc_(argc), argv_(argv), quick_(Find("quick", 0) != 0) {}
@@ -101,7 +101,7 @@ class Args {
   bool quick_;
 };
 
-// xorshift64*: fast, and good enough to choose sizes and slots.
+// xorshift64*: fast, and good enough for sizes and slots.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567u) {}
@@ -112,7 +112,7 @@ class Random {
     state_ ^= state_ >> 27;
     return state_ * 0x2545F4914F6CDD1Du;
   }
-  // Uniform below `bound`, which fits 32 bits.
+  // Uniform below `bound`, which fits in 32 bits.
   size_t Below(size_t bound) { return ((Next() >> 32) * bound) >> 32; }
   size_t Between(size_t low, size_t high) { return low + Below(high - low + 1); }
 
@@ -122,7 +122,7 @@ class Random {
 
 inline size_t mapped_bytes = 0;
 
-// A fixed array of zeroes straight from the kernel, already touched.
+// A fixed array of zeroes from the kernel, already touched.
 template <class T>
 class Mapped {
  public:
@@ -173,11 +173,11 @@ inline size_t ProcNumber(const char* path, const char* label) {
 
 inline size_t Rss() { return ProcNumber("/proc/self/smaps_rollup", "\nRss:") * 1024; }
 inline size_t PeakRss() { return ProcNumber("/proc/self/status", "\nVmHWM:") * 1024; }
-// Resident bytes apart from the program's own bookkeeping.
+// Resident bytes without the program's own bookkeeping.
 inline size_t OwnRss() { return Rss() - mapped_bytes; }
 inline double OwnMiB() { return static_cast<double>(OwnRss()) / kMiB; }
 
-// A little allocation every 10 ms, as a server between two bursts.
+// A few allocations every 10 ms, like a server between two bursts.
 inline void LightUse(double seconds) {
   void* blocks[8];
   for (double end = Now() + seconds; Now() < end; Sleep(0.01)) {
@@ -186,7 +186,7 @@ inline void LightUse(double seconds) {
   }
 }
 
-// Meets `count` threads; built on the libc barrier, which allocates nothing.
+// A barrier for `count` threads, on top of the libc barrier, which allocates nothing.
 class Barrier {
  public:
   explicit Barrier(size_t count) {
@@ -201,7 +201,8 @@ class Barrier {
   pthread_barrier_t barrier_;
 };
 
-// Threads numbered from 0, started on construction and joined by Join(). No allocation of its own.
+// Threads numbered from 0, started by the constructor and joined by Join(). Allocates nothing
+// itself.
 template <class Body>
 class Threads {
  public:
@@ -242,7 +243,7 @@ double RunThreads(size_t count, Body body) {
   return Now() - start;
 }
 
-// Time stamps in ticks of the cheapest ordered clock, and what one tick is worth.
+// Time stamps in ticks of the fastest ordered clock, and the length of a tick.
 inline uint64_t Ticks() {
 #if defined(__x86_64__)
   unsigned cpu;
@@ -264,7 +265,7 @@ inline double NanosecondsPerTick() {
   return (Now() - start) * 1e9 / static_cast<double>(last - first);
 }
 
-// The ticks that an empty measurement takes; callers subtract it.
+// The ticks of an empty measurement, which callers subtract.
 inline uint64_t TickOverhead() {
   uint64_t least = ~uint64_t{0};
   for (int i = 0; i < 10000; ++i) {
@@ -274,7 +275,7 @@ inline uint64_t TickOverhead() {
   return least;
 }
 
-// Log-linear histogram: 64 steps to each power of two, so a value is off by 1.6 % at most.
+// Log-linear histogram with 64 steps per power of two: a value is off by at most 1.6 %.
 class Histogram {
  public:
   Histogram() : counts_(kBuckets) {}

@@ -1,10 +1,11 @@
-// A big-integer program: Lucas-Lehmer tests of known Mersenne primes, every intermediate value a
-// new array of limbs that dies soon. Many tiny short-lived objects with real work between them.
+// A big-integer program: Lucas-Lehmer tests of known Mersenne primes. Every intermediate value is a
+// new array of limbs with a short life. Many small short-lived objects with real work between
+// allocations.
 #include "bench.h"
 
 namespace {
 
-// A natural number, least significant limb first; every operation makes a new one.
+// A natural number, least significant limb first. Every operation makes a new number.
 class Natural {
  public:
   explicit Natural(size_t size) : size_(size), limbs_(new uint32_t[size]) {}
@@ -91,7 +92,7 @@ class Natural {
  private:
   uint32_t Limb(size_t i) const { return i < size_ ? limbs_[i] : 0; }
 
-  // A right-sized copy, as a program that stores its numbers does.
+  // A copy of the exact size, as a program makes that stores its numbers.
   Natural Trimmed() const {
     size_t used = size_;
     while (used > 1 && limbs_[used - 1] == 0) --used;
@@ -104,7 +105,7 @@ class Natural {
   uint32_t* limbs_;
 };
 
-// value mod 2^bits - 1: the halves are added until one is left.
+// value mod 2^bits - 1: adds the halves until one is left.
 Natural ModMersenne(Natural value, size_t bits, const Natural& modulus) {
   while (!value.FitsBits(bits)) value = value.Low(bits).Plus(value.ShiftedRight(bits));
   return value.Less(modulus) ? std::move(value) : value.Minus(modulus);

@@ -1,5 +1,5 @@
-// Each thread allocates a small object, writes it many times and frees it: an allocator that gives
-// two threads parts of one cache line makes them slow each other.
+// Each thread allocates a small object, writes it many times and frees it. If an allocator places
+// two threads' objects in one cache line, the threads slow each other.
 #include "bench.h"
 
 int main(int argc, char** argv) {

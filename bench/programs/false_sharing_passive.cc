@@ -1,5 +1,6 @@
-// One thread allocates neighbours and hands one to each thread, which frees it and allocates its
-// own: an allocator that reuses the handed block at once spreads one cache line over the threads.
+// One thread allocates neighbouring objects and passes one to each thread, which frees it and
+// allocates its own. An allocator that reuses the freed object immediately spreads one cache line
+// over the threads.
 #include "bench.h"
 
 int main(int argc, char** argv) {

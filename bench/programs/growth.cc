@@ -1,5 +1,5 @@
-// A heap that only grows: one thread fills it with small objects and writes each. The time for all
-// of it, and how long the slowest malloc-and-write takes.
+// A heap that only grows: one thread fills it with small objects and writes each. Measures the
+// total time, and the time of the slowest malloc with its write.
 #include "bench.h"
 
 int main(int argc, char** argv) {

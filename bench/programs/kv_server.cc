@@ -1,6 +1,6 @@
-// A small threaded key-value server that speaks Redis' protocol: SET, GET, DEL, FLUSHALL, DBSIZE,
-// PING. Each item is one malloc that holds key and value; each request's arguments are strings of
-// their own, as in servers that hand requests from object to object. Loopback only.
+// A small threaded key-value server with Redis' protocol: SET, GET, DEL, FLUSHALL, DBSIZE, PING.
+// Each item is one malloc for key and value. Each request's arguments are strings of their own, as
+// in servers that pass requests from object to object. Loopback only.
 //
 //   kv_server port=7000 threads=2
 #include <arpa/inet.h>
@@ -42,7 +42,7 @@ Item* NewItem(std::string_view key, std::string_view value) {
   return item;
 }
 
-// One of the parts of the table, each with a lock of its own.
+// One part of the table, with a lock of its own.
 class Shard {
  public:
   bool Set(std::string_view key, std::string_view value, size_t hash) {
@@ -166,7 +166,8 @@ void Execute(const std::vector<std::string>& words, std::string* out) {
 // A connection's bytes, and the requests in them.
 class Connection {
  public:
-  // Reads what has come and answers every whole request; false when the connection is over.
+  // Reads the available bytes and answers every complete request. False when the connection is
+  // closed.
   bool Serve(int fd) {
     char chunk[16 << 10];
     const ssize_t got = read(fd, chunk, sizeof(chunk));
@@ -186,8 +187,8 @@ class Connection {
  private:
   static constexpr size_t kBroken = ~size_t{0};
 
-  // The size of the whole request at the start of text, whose words are left in words_; 0 when more
-  // must come first.
+  // The size of the complete request at the start of text, whose words are stored in words_. 0 when
+  // the request is incomplete.
   size_t Parse(std::string_view text) {
     words_.clear();
     size_t at = 0;
@@ -243,7 +244,7 @@ int Listen(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));  // the kernel spreads connections
+  setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));  // the kernel distributes connections
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));

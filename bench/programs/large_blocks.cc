@@ -1,4 +1,4 @@
-// Blocks of 5 to 25 MiB that are zeroed when made; 20 live, one replaced at each step.
+// Blocks of 5 to 25 MiB, zeroed after allocation. 20 blocks are live, and each step replaces one.
 #include <memory>
 
 #include "bench.h"

@@ -1,5 +1,5 @@
-// A server: every thread replaces random objects of a set that it inherited from a thread that has
-// ended, so most frees are of what another thread allocated and objects survive generations.
+// A server: every thread replaces random objects of a set that it inherited from an exited thread.
+// Most frees are therefore remote frees, and objects survive generations of threads.
 #include "bench.h"
 
 namespace {

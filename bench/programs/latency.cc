@@ -1,6 +1,6 @@
-// How long single malloc and free calls take, to the 99.99th percentile, over threads with mixed
-// sizes. touch=1 replaces the whole live set several times first, so that the heap is warm.
-// Slow calls during which the thread was neither preempted nor met a page fault are told apart.
+// The latency of single malloc and free calls, up to the 99.99th percentile, over threads with
+// mixed sizes. touch=1 replaces the whole live set several times first, so that the heap is warm.
+// Slow calls without a preemption or a page fault of the thread are reported apart.
 #include "bench.h"
 
 namespace {
@@ -23,7 +23,7 @@ struct Result {
   uint64_t faults = 0;
 };
 
-// Counts what happened to this thread, asked only after a slow call.
+// Reads the thread's preemptions and faults, only after a slow call.
 class Disturbances {
  public:
   bool NewSinceLast() {

@@ -1,5 +1,5 @@
-// A service's mix of sizes, churned, then nine tenths freed at random: how much of the memory that
-// no object needs any more stays resident. Live bytes are the requested ones.
+// A service's mix of sizes, churned; then nine tenths are freed at random. Measures how much memory
+// without live objects stays resident. Live bytes are the requested bytes.
 #include "bench.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// malloc and free of one size in a loop: the length of the shortest path, by size.
+// malloc and free of one size in a loop: the time of the fast path, by size.
 #include "bench.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// A symbolic program: parses formulas into trees, differentiates and simplifies them again and
-// again and drops the trees. Small nodes and short names, built and torn down in tree order.
+// A symbolic program: parses formulas into trees, differentiates and simplifies them repeatedly and
+// drops the trees. Small nodes and short names, allocated and freed in tree order.
 #include <memory>
 #include <string>
 

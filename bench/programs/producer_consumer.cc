@@ -1,4 +1,4 @@
-// One thread allocates, the other frees: objects cross by a bounded ring in batches.
+// One thread allocates, the other frees. Objects cross a bounded ring in batches.
 #include <atomic>
 
 #include "bench.h"
@@ -20,7 +20,7 @@ void Pause() {
 #endif
 }
 
-// Spins a little, then lets others run, so that one core too few is slow but not stuck.
+// Spins briefly, then yields, so that a machine with one core too few is slow but not stuck.
 template <class Ready>
 void WaitFor(Ready ready) {
   for (size_t spins = 0; !ready(); ++spins) {

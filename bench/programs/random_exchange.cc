@@ -1,19 +1,19 @@
-// Random sizes over four decades, skewed to small; each thread frees partly its own objects, partly
-// those that others handed it in lists: long and short lives mixed across threads.
+// Random sizes over four decades, mostly small. Each thread frees partly its own objects and partly
+// objects that other threads passed to it in lists: long and short lives, mixed across threads.
 #include <atomic>
 
 #include "bench.h"
 
 namespace {
 
-// Freed objects travel as a list through their first word, as a message queue would chain them.
+// Freed objects travel as a list linked through their first word, as in a message queue.
 struct Link {
   Link* next;
 };
 
 class Mailbox {
  public:
-  // False when the mailbox is full: a receiver that does not run must not let the heap grow.
+  // False when the mailbox is full: a receiver that does not run must not make the heap grow.
   bool Send(Link* link) {
     if (waiting_.load(std::memory_order_relaxed) >= kMost) return false;
     waiting_.fetch_add(1, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
-// Many objects of random size, all allocated, then freed in random order; twice. The first pass
-// meets a fresh heap, the second what the first left. One operation is one malloc or one free.
+// Many objects of random size, all allocated, then freed in random order, twice. The first pass
+// runs on a fresh heap, the second on the heap that the first left. One operation is one malloc or
+// one free.
 #include "bench.h"
 
 namespace {

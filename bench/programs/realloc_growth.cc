@@ -1,5 +1,5 @@
-// Growing by realloc: one block to 64 MiB in large and in small steps, sparsely and fully written,
-// and several vectors that grow in turn, each in the other's way.
+// Growth by realloc: one block to 64 MiB in large and in small steps, sparsely and fully written;
+// and several vectors that grow in turn, each blocking the other's growth.
 #include <vector>
 
 #include "bench.h"
@@ -40,7 +40,7 @@ double VectorsMilliseconds(size_t count, size_t items) {
   return (bench::Now() - start) * 1e3;
 }
 
-// The median of `rounds` runs, or of as many as begin within a second.
+// The median of `rounds` runs, or of the runs that begin within a second.
 template <class Run>
 void ReportMedian(const char* name, size_t rounds, Run run) {
   bench::Mapped<double> times(rounds);

@@ -1,6 +1,6 @@
-// Density over the life of a cache: fill with small objects, lose three quarters at random, refill
-// with sizes twice as large, lose everything. Resident set over live (requested) bytes at each
-// point.
+// Density over the life of a cache: fills it with small objects, frees three quarters at random,
+// refills it with sizes twice as large, frees everything. Prints RSS over live (requested) bytes at
+// each point.
 #include "bench.h"
 
 namespace {
@@ -9,7 +9,7 @@ class Store {
  public:
   explicit Store(size_t capacity) : blocks_(capacity), sizes_(capacity) {}
 
-  // Adds objects of `least` to `most` bytes until `target` bytes live.
+  // Adds objects of `least` to `most` bytes until `target` bytes are live.
   void Fill(size_t target, size_t least, size_t most, bench::Random& random) {
     while (live_ < target) {
       if (count_ == blocks_.size()) bench::Fail("the store is too small for the sizes asked");

@@ -1,5 +1,5 @@
-// A stress of mixed life spans: each thread keeps a retained set and a transient one, swaps objects
-// with other threads through shared slots, and the threads are restarted several times.
+// A stress test of mixed life spans: each thread keeps a retained set and a transient set,
+// exchanges objects with other threads through shared slots, and is restarted several times.
 #include <atomic>
 
 #include "bench.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Shared = bench::Mapped<std::atomic<size_t*>>;
 
-// Arrays of words, 1 to 64 of them, now and then much larger; the content is checked when freed.
+// Arrays of 1 to 64 words, now and then much larger. The content is checked before the free.
 size_t* Make(bench::Random& random) {
   size_t words = random.Between(1, 64);
   if (random.Below(100) == 0) words *= 100;

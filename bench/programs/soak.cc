@@ -19,7 +19,7 @@ struct Object {
   size_t size;
 };
 
-// The first to die on top.
+// The object that dies first is on top.
 bool Later(const Object& a, const Object& b) { return a.dies > b.dies; }
 
 std::atomic<size_t> live{0};
@@ -32,13 +32,13 @@ double Uniform(bench::Random& random) {
   return (static_cast<double>(random.Next() >> 11) + 0.5) / 9007199254740992.0;
 }
 
-// The load at an hour: little by night, most at noon.
+// The load at an hour: lowest by night, highest at noon.
 double Load(double day) {
   const double sine = std::sin(M_PI * (day - std::floor(day)));
   return 0.05 + 0.95 * sine * sine;
 }
 
-// Log-normal, its middle moving by a factor of four up and down within a week.
+// Log-normal; its median moves by a factor of four up and down within a week.
 size_t Size(bench::Random& random, double day) {
   const double normal =
       std::sqrt(-2 * std::log(Uniform(random))) * std::cos(2 * M_PI * Uniform(random));
@@ -46,12 +46,12 @@ size_t Size(bench::Random& random, double day) {
   return static_cast<size_t>(std::clamp(middle * std::exp(1.2 * normal), 8.0, 1048576.0));
 }
 
-// Pareto with exponent 1.1: most live for minutes, a few for days.
+// Pareto with exponent 1.1: most objects live for minutes, a few for days.
 double Lifetime(bench::Random& random) {
   return std::min(3.0, 0.005 * std::pow(Uniform(random), -1 / 1.1));
 }
 
-// What one thread keeps: a heap by time of death.
+// The objects of one thread: a heap ordered by time of death.
 class Shift {
  public:
   Shift(size_t index, size_t room) : objects_(room), random_(index + 1) {}
@@ -93,7 +93,7 @@ class Shift {
   size_t count_ = 0;
 };
 
-// RSS per live byte at a time of day; printed and returned.
+// RSS per live byte at a time of day, printed and returned.
 double Read(double day, const char* when) {
   while (Day() < day) bench::Sleep(0.002);
   const size_t rss = bench::OwnRss(), asked = std::max<size_t>(1, live.load());
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   for (size_t day = 0; day < days; ++day) {
     const double at_noon = Read(static_cast<double>(day) + 0.5, "noon");
     last_night = Read(static_cast<double>(day) + 0.99, "night");
-    if (day == 0) continue;  // the first day only fills
+    if (day == 0) continue;  // the first day only fills the heap
     if (day == 1) second_night = last_night;
     noon += at_noon / static_cast<double>(days - 1);
     night += last_night / static_cast<double>(days - 1);

@@ -1,5 +1,5 @@
-// Short-lived threads: each allocates a hundred objects, frees half and leaves half for a later
-// thread to free.
+// Short-lived threads: each allocates a hundred objects, frees half and leaves half to a later
+// thread.
 #include "bench.h"
 
 namespace {

@@ -1,6 +1,6 @@
-// Many threads with a small live set each: every thread fills its slots, all meet, then replace
-// random objects until the work is done or the time is up. Rate, resident set while they live, and
-// what stays after they have ended.
+// Many threads with a small live set each: every thread fills its slots, waits for all others, then
+// replaces random objects until the work is done or the time is up. Measures the rate, RSS while
+// they run, and RSS after they have ended.
 #include <atomic>
 
 #include "bench.h"

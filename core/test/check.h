@@ -1,6 +1,6 @@
-// What the whole-program tests share: a check that speaks and leaves, a seeded generator, and byte
+// Shared by the whole-program tests: a check that reports and exits, a seeded generator, and byte
 // patterns. Plain C, so that C and C++ programs use the same file. Nothing here allocates, because
-// the tests that end in exhausted memory must still be able to report.
+// tests that exhaust memory must still be able to report.
 #ifndef GRANARY_TEST_CHECK_H_
 #define GRANARY_TEST_CHECK_H_
 
@@ -54,8 +54,8 @@ TEST_NORETURN static inline void SkipTest(const char* sentence) {
     if (!(cond)) CheckFailed(__FILE__, __LINE__, #cond); \
   } while (0)
 
-// Keeps the compiler from knowing where a pointer came from, so that no call is folded away and no
-// deliberate misuse is diagnosed at compile time.
+// Hides from the compiler where a pointer came from, so that it removes no call and diagnoses no
+// deliberate misuse at compile time.
 static inline void* Hide(const void* pointer) {
   void* hidden = (void*)(uintptr_t)pointer;
   __asm__ volatile("" : "+r"(hidden) : : "memory");
@@ -71,11 +71,11 @@ static inline bool IsAligned(const void* pointer, size_t alignment) {
   return ((uintptr_t)pointer & (alignment - 1)) == 0;
 }
 
-// The alignment that C promises for a request of `size` bytes.
+// The alignment that C guarantees for a request of `size` bytes.
 static inline size_t PromisedAlignment(size_t size) { return size <= 8 ? 8 : 16; }
 
-// True when the process runs on the C library's own heap: then the few clauses in which Granary is
-// stricter than the C library do not apply.
+// True when the process runs on the C library's heap. The few clauses in which Granary is stricter
+// than the C library then do not apply.
 static inline bool OnSystemHeap(void) {
   Dl_info owner;
   void* address = Hide((const void*)(uintptr_t)&malloc);
@@ -92,8 +92,8 @@ static inline uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// Sizes as programs ask for them: half below 2^7, each doubling above half as likely, never above
-// 2^max_log2.
+// Sizes with the distribution of real programs: half of them below 2^7, each doubling above half as
+// likely, never above 2^max_log2.
 static inline size_t RandomSize(uint64_t* state, unsigned max_log2) {
   uint64_t bits = NextRandom(state);
   unsigned log2 = 7;

@@ -1,4 +1,4 @@
-// Waits for children that check themselves, and says how one ended when it did not end well.
+// Waits for children that check themselves, and reports how a child ended if it failed.
 #ifndef GRANARY_TEST_CHILD_H_
 #define GRANARY_TEST_CHILD_H_
 
@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-// A child that hangs must not outlive the test that is ended for it.
+// A child that hangs must not outlive the test that a timeout ends.
 inline void EndIfStuck() { alarm(120); }
 
 inline int WaitFor(pid_t child) {
@@ -26,14 +26,13 @@ inline void ExpectCleanEnd(int status) {
   CHECK(!"a child process failed");
 }
 
-// A setting of the environment, what this program is to do under it, and whether it is to die of
-// it.
+// A setting of the environment, what this program does under it, and whether it must die.
 struct Setting {
   const char *variable, *value, *what;
   bool dies;
 };
 
-// Runs this program once more, with what it is to do as its argument.
+// Runs this program again, with the action as its argument.
 inline void ExpectUnder(const Setting& row) {
   const pid_t child = fork();
   CHECK(child >= 0);

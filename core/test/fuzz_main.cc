@@ -1,5 +1,5 @@
-// Drives a fuzzer without libFuzzer: first every file of the folders named, then -runs=N inputs
-// made from -seed=N. The same arguments give the same inputs on every machine.
+// Runs a fuzzer without libFuzzer: first every file of the given folders, then -runs=N inputs made
+// from -seed=N. The same arguments produce the same inputs on every machine.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +71,7 @@ std::vector<Input> ReadCorpus(const Options& options) {
   return corpus;
 }
 
-// Most inputs are short, a few are long; long ones reach states that need many steps.
+// Most inputs are short, a few are long. Long inputs reach states that need many steps.
 Input MakeInput(Random& random) {
   const size_t longest = size_t{16} << random.Below(9);
   Input input(1 + random.Below(longest));

@@ -21,7 +21,8 @@ function(granary_program target folder name source)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test/${folder})
 endfunction()
 
-# Runs a program (with arguments) with the library preloaded; under emulation the emulator passes the variable on.
+# Runs a program (with arguments) with the library preloaded. Under emulation the emulator passes
+# the variable on.
 function(granary_preload_test test target)
   if(CMAKE_CROSSCOMPILING)
     add_test(NAME ${test}
@@ -33,12 +34,12 @@ function(granary_preload_test test target)
   endif()
 endfunction()
 
-# Storms and processes use every CPU and thousands of threads: they run alone under ctest -j.
+# Storms and process tests use every CPU and thousands of threads, so ctest -j runs them alone.
 set(processors_conform 1)
 set(processors_process 2)
 set(processors_storm 2)
 set(static_flavours conform storm)
-# An emulator takes its time.
+# An emulator is slow.
 set(seconds 90)
 if(CMAKE_CROSSCOMPILING)
   set(seconds 900)
@@ -48,7 +49,7 @@ foreach(folder conform process storm)
   file(GLOB programs CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*.c)
   foreach(source ${programs})
     cmake_path(GET source STEM name)
-    # It runs itself again, which an emulated program cannot.
+    # The program runs itself again, which an emulated program cannot do.
     if(CMAKE_CROSSCOMPILING AND name STREQUAL "options_fill")
       continue()
     endif()
@@ -59,7 +60,7 @@ foreach(folder conform process storm)
       granary_program(${folder}_${name}_static ${folder} ${name}.static ${source})
       target_link_libraries(${folder}_${name}_static PRIVATE
         -Wl,--whole-archive granary_static -Wl,--no-whole-archive)
-      # Programs that ask dlsym for our symbols must find them in themselves.
+      # Programs that call dlsym for Granary's symbols must find them in themselves.
       set_target_properties(${folder}_${name}_static PROPERTIES ENABLE_EXPORTS ON)
       add_test(NAME ${folder}.${name}.static COMMAND ${folder}_${name}_static)
       set_tests_properties(${folder}.${name}.static PROPERTIES
@@ -77,7 +78,7 @@ foreach(folder conform process storm)
 endforeach()
 include(unwind.cmake)
 
-# One test a ROW of these programs.
+# One test per ROW of these programs.
 file(GLOB programs CONFIGURE_DEPENDS compat/*.cc)
 foreach(source ${programs})
   cmake_path(GET source STEM name)
@@ -121,7 +122,7 @@ foreach(kind deb rpm)
   add_test(NAME scripts.test_${kind} COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_${kind}.sh)
   set_tests_properties(scripts.test_${kind} PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
 endforeach()
-# All three write the same list of what was installed.
+# All three write the same list of installed files.
 set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm PROPERTIES RESOURCE_LOCK install)
 add_test(NAME scripts.check_layers_test COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_layers_test.py)

@@ -1,4 +1,4 @@
-// What the kernel counts as resident memory of this process.
+// Resident memory of this process, from the kernel.
 #ifndef GRANARY_TEST_RESIDENT_H_
 #define GRANARY_TEST_RESIDENT_H_
 

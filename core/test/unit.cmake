@@ -7,7 +7,7 @@ include(GoogleTest)
 
 set(test_flags -Wall -Wextra -g)
 
-# One executable a folder of src/.
+# One executable per folder of src/.
 set(folders)
 foreach(test ${unit_tests})
   cmake_path(RELATIVE_PATH test BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/core/src OUTPUT_VARIABLE folder)
@@ -18,7 +18,7 @@ endforeach()
 list(REMOVE_DUPLICATES folders)
 
 foreach(folder ${folders})
-  # What the library does as a whole is for the programs to show; the sanitizers cannot run those.
+  # The whole-program tests show what the library does as a whole. The sanitizers cannot run them.
   if(folder STREQUAL entry AND GRANARY_SHIP)
     continue()
   endif()

@@ -1,5 +1,5 @@
-# The stack walker against the compiler's own unwinder, in code compiled in several ways: the way is
-# the name of the test.
+# Compares the stack walker with the compiler's own unwinder, in code compiled in several variants.
+# The name of the test names the variant.
 file(GLOB unwind_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/unwind/*.cc)
 set(unwind_flags -g -Wall -Wextra -D_GNU_SOURCE -I${CMAKE_SOURCE_DIR}/core/src)
 
@@ -19,7 +19,7 @@ function(granary_unwind_gcc way)
   target_link_options(unwind_${way} PRIVATE ${ARGN})
 endfunction()
 
-# Compiled by clang, linked like the rest.
+# Compiled by clang and linked like the other programs.
 function(granary_unwind_clang way)
   set(objects)
   foreach(source ${unwind_sources})
@@ -35,7 +35,7 @@ function(granary_unwind_clang way)
 endfunction()
 
 granary_unwind_gcc(gcc_O0 -O0)
-# Segments far apart: what the loader tells of the program is then only the segment around an address.
+# Segments far apart: the loader then reports only the segment around an address.
 granary_unwind_gcc(gcc_O2_lazy -O2 -fomit-frame-pointer -fno-pie -no-pie -Wl,-z,lazy
   -Wl,-z,separate-code,-z,max-page-size=65536)
 granary_unwind_gcc(gcc_O3_fp -O3 -fno-omit-frame-pointer -Wl,-z,now)

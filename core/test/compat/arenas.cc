@@ -7,7 +7,7 @@ namespace {
 
 int FlagsOf(unsigned arena) { return MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE; }
 
-// Frees 32 MiB of an arena whose pages stay, and returns how many bytes of them are dirty.
+// Frees 32 MiB of an arena whose pages stay dirty, and returns how many bytes of them are dirty.
 size_t MakeDirty(unsigned arena) {
   CHECK(Set(Of("arena.#.dirty_decay_ms", arena), ssize_t{-1}) == 0);
   CHECK(Set(Of("arena.#.muzzy_decay_ms", arena), ssize_t{-1}) == 0);
@@ -25,7 +25,7 @@ size_t Dirty(unsigned arena) {
 
 }  // namespace
 
-// Redis ends if it cannot have one; Lua's is used by one thread and destroyed by another.
+// Redis exits if it cannot create a cache. One thread uses Lua's cache and another destroys it.
 ROW("tcache.create") {
   const unsigned a = Get<unsigned>("tcache.create"), b = Get<unsigned>("tcache.create");
   CHECK(a != b);
@@ -49,7 +49,8 @@ ROW("arena.i.initialized") {
   CHECK(Get<bool>(Of("arena.#.initialized", NewArena())));
 }
 
-// Purge of one, of all by either number; reset frees what lives; a destroyed index comes again.
+// Purges one arena, and all arenas by either number. Reset frees live objects. The index of a
+// destroyed arena is used again.
 ROW("arena.i.decay") {
   const unsigned arena = NewArena();
   const unsigned all = Get<unsigned>("arenas.narenas");
@@ -83,7 +84,7 @@ ROW("arena.i.dirty_decay_ms") {
   void* const p = mallocx(8 << 20, FlagsOf(arena));
   memset(p, 1, 8 << 20);
   dallocx(p, FlagsOf(arena));
-  CHECK(Dirty(arena) < 8 << 20);  // at once
+  CHECK(Dirty(arena) < 8 << 20);  // immediately
 }
 
 namespace {
@@ -102,7 +103,7 @@ void* CountingAlloc(extent_hooks_t* hooks, void* at, size_t size, size_t alignme
 
 }  // namespace
 
-// RocksDB puts its own allocation before the default one of an arena.
+// RocksDB replaces the default allocation function of an arena with its own.
 ROW("arena.i.extent_hooks") {
   const unsigned arena = NewArena(), other = NewArena();
   extent_hooks_t* const shared = Get<extent_hooks_t*>(Of("arena.#.extent_hooks", arena));
@@ -150,7 +151,7 @@ ROW("arenas.nbins") {
   CHECK(mallctl("arenas.nbins", &value, &size, nullptr, 0) == EINVAL && value == bins && size == 4);
 }
 
-// One table serves them, nallocx and what malloc_usable_size says.
+// One table serves these names, nallocx and malloc_usable_size.
 ROW("arenas.bin.j.size") {
   size_t before = 0;
   for (unsigned bin = 0; bin < Get<unsigned>("arenas.nbins"); ++bin) {
@@ -176,7 +177,7 @@ ROW("arenas.nlextents") {
   CHECK(before > 0);
 }
 
-// Redis ends if it cannot have one, and reads its figures at once.
+// Redis exits if it cannot create an arena, and reads its figures immediately.
 ROW("arenas.create") {
   const unsigned arena = NewArena();
   Refresh();

@@ -1,4 +1,4 @@
-// opt.*: what jemalloc calls its options, and of which type each is.
+// opt.*: jemalloc's options, and the type of each.
 #include "row.h"
 
 namespace {
@@ -83,7 +83,7 @@ ROW("opt") {
     const int error = mallctl(name.c_str(), value, &size, nullptr, 0);
     if (error != EINVAL || size != option.size)
       fprintf(stderr, "%s: %d, %zu\n", option.name, error, size);
-    CHECK(error == EINVAL && size == option.size);  // of 16 bytes, those of its type
+    CHECK(error == EINVAL && size == option.size);  // of 16 bytes, the size of its type
     CHECK(mallctl(name.c_str(), value, &size, nullptr, 0) == 0);
     CHECK(mallctl(name.c_str(), nullptr, nullptr, value, option.size) == EPERM);
   }

@@ -1,11 +1,11 @@
-// Names of the profiler, and the hooks by which ClickHouse hears of samples.
+// Names of the profiler, and the hooks that report samples to ClickHouse.
 #include <sys/stat.h>
 
 #include "row.h"
 
 namespace {
 
-// At one byte each allocation is a sample.
+// With a rate of one byte each allocation is a sample.
 void SampleAll() { CHECK(Set("prof.active", true) == 0 && Set("prof.reset", size_t{0}) == 0); }
 
 struct Folder {
@@ -27,7 +27,7 @@ void OnSample(const void* p, size_t size, void** stack, unsigned frames, size_t 
   requested = size;
   usable = all;
   depth = stack != nullptr && frames > 0 && stack[0] != nullptr ? frames : 0;
-  free(Hide(malloc(5000)));  // it may, and is not asked about that
+  free(Hide(malloc(5000)));  // the hook may allocate, and is not called for that allocation
 }
 void OnFree(const void* p, size_t size) {
   ++frees;
@@ -51,7 +51,7 @@ ROW("thread.prof.name") {
   CHECK(strcmp(Get<const char*>("thread.prof.name"), "worker 1") == 0);
 }
 
-// A thread that says no is not sampled.
+// A thread that switches its sampling off is not sampled.
 ROW("thread.prof.active") {
   SampleAll();
   CHECK(Get<bool>("thread.prof.active"));
@@ -80,7 +80,7 @@ ROW("prof.gdump") {
   CHECK(Set("prof.gdump", false) == 0 && !Get<bool>("prof.gdump"));
 }
 
-// The file is there and whole when the call returns.
+// The file exists and is complete when the call returns.
 ROW("prof.dump") {
   SampleAll();
   void* const p = Hide(malloc(123456));

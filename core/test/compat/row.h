@@ -1,6 +1,6 @@
-// Tests that are named after the rows of jemalloc's interface that known programs need: each ROW is
-// a test of ctest's, compat.NAME, which says in its text what those programs rely on. Without an
-// argument a program here runs all its rows, one after another.
+// Tests with one row per use of jemalloc's interface by known programs. Each ROW is a ctest test,
+// compat.NAME, and its text says what those programs rely on. Without an argument a program here
+// runs all its rows, one after another.
 #pragma once
 
 #include <jemalloc/jemalloc.h>
@@ -36,7 +36,8 @@ struct Registration {
   static void Row##line()
 #define ROW(name) ROW_AT(name, __LINE__)
 
-// A name, with an index in the place of its "#". It allocates nothing, for the rows that count.
+// A name with an index in the place of its "#". It allocates nothing, for the rows that check
+// figures.
 struct Name {
   char text[96];
   const char* c_str() const { return text; }

@@ -1,4 +1,4 @@
-// Figures, and what programs compute from them without looking whether it is negative.
+// Figures, and computations of programs that do not check for negative results.
 #include <pthread.h>
 
 #include <initializer_list>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// The names read, as T, and no error.
+// The names read without an error, as T.
 template <class T>
 void ReadAll(const char* prefix, std::initializer_list<const char*> names) {
   for (const char* name : names) Get<T>(std::string(prefix) + name);
@@ -46,7 +46,8 @@ void* Churn(void* seed) {
   return nullptr;
 }
 
-// TiKV subtracts active and metadata from resident, Redis multiplies what a bin's slabs hold.
+// TiKV subtracts active and metadata from resident; Redis multiplies the slabs of a bin by their
+// objects.
 void CheckSums() {
   Refresh();
   const size_t allocated = Get<size_t>("stats.allocated"), active = Get<size_t>("stats.active");
@@ -84,7 +85,7 @@ ROW("stats.allocated") {
 ROW("stats.background_thread.num_threads") {
   Get<size_t>("stats.background_thread.num_threads");
   ReadAll<uint64_t>("stats.background_thread.", {"num_runs", "run_interval"});
-  // ClickHouse asks for a name that never was.
+  // ClickHouse reads a name that never existed.
   size_t value = 7, size = sizeof value;
   CHECK(mallctl("stats.background_thread.run_intervals", &value, &size, nullptr, 0) == ENOENT);
   CHECK(value == 7);
@@ -178,7 +179,7 @@ ROW("stats.arenas.i.lextents.j.nmalloc") {
   free(p);
 }
 
-// Valkey asks for many blocks at once where they lie; Redis's own hint has a program of its own.
+// Valkey queries many objects in one call. Redis's own hint has a program of its own.
 ROW("experimental.utilization.batch_query") {
   struct {
     size_t free, regions, size;

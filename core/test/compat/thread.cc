@@ -1,4 +1,4 @@
-// Names of the whole process and of the calling thread.
+// Names about the whole process and about the calling thread.
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-// Runs it in a thread of its own.
+// Runs the function in a thread of its own.
 void InThread(void (*act)()) {
   pthread_t thread;
   CHECK(pthread_create(
@@ -26,7 +26,7 @@ ROW("version") {
   CHECK(major == JEMALLOC_VERSION_MAJOR && strstr(text, "Granary") != nullptr);
 }
 
-// Figures stand still until it is written.
+// Figures do not change until the epoch is written.
 ROW("epoch") {
   Refresh();
   const uint64_t epoch = Get<uint64_t>("epoch");
@@ -41,7 +41,7 @@ ROW("epoch") {
   free(p);
 }
 
-// Redis writes true, also in a child of fork's; reads give what was written last.
+// Redis writes true, also in a child of fork; a read returns the value that was written last.
 ROW("background_thread") {
   for (const bool on : {true, false, true}) {
     CHECK(Set("background_thread", on) == 0 && Get<bool>("background_thread") == on);
@@ -58,7 +58,7 @@ ROW("max_background_threads") {
   CHECK(Get<size_t>("max_background_threads") == 3);
 }
 
-// What the thread allocates comes from the arena it chose.
+// The thread allocates from the arena that it chose.
 ROW("thread.arena") {
   CHECK(Get<unsigned>("thread.arena") == 0);
   static unsigned arena = NewArena();
@@ -85,7 +85,7 @@ ROW("thread.allocated") {
   CHECK(Get<uint64_t>("thread.deallocated") == d + usable);
 }
 
-// The counter has moved when malloc(1) returns, and another thread may read it.
+// The counter has changed when malloc(1) returns, and another thread may read it.
 ROW("thread.allocatedp") {
   static volatile uint64_t* allocated;
   static volatile uint64_t* freed;
@@ -112,7 +112,7 @@ ROW("thread.tcache.enabled") {
     CHECK(Set("thread.tcache.enabled", false) == 0 && !Get<bool>("thread.tcache.enabled"));
     void* const p = Hide(malloc(100));
     free(p);
-    CHECK(Hide(malloc(100)) == p);  // it went back to its slab, whose lowest place it is
+    CHECK(Hide(malloc(100)) == p);  // p returned to its slab, where it is the lowest free object
     free(p);
     CHECK(Set("thread.tcache.enabled", true) == 0 && Get<bool>("thread.tcache.enabled"));
   });
@@ -127,7 +127,7 @@ ROW("thread.tcache.flush") {
   CHECK(mallctl("thread.tcache.flush", &value, &size, nullptr, 0) == EPERM);
 }
 
-// DuckDB takes the most that a thread had since the last reset.
+// DuckDB reads a thread's peak since the last reset.
 ROW("thread.peak.read") {
   CHECK(Do("thread.peak.reset") == 0);
   const uint64_t before = Get<uint64_t>("thread.peak.read");

@@ -1,4 +1,5 @@
-// aligned_alloc: powers of two up to 64 MiB, sizes that are no multiple, invalid alignments.
+// aligned_alloc: powers of two up to 64 MiB, sizes that are no multiple of the alignment, invalid
+// alignments.
 #include <malloc.h>
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// calloc: zeroed whatever was freed before, products that overflow, the rest as malloc.
+// calloc: zeroed memory after frees, products that overflow, otherwise as malloc.
 #include <malloc.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Active defragmentation as Redis does it: of each block that it can move it asks
-// je_get_defrag_hint, and moves it past the caches if told to, until there is nothing to gain.
+// Active defragmentation as Redis does it: for each object that can move, Redis calls
+// je_get_defrag_hint, and if told so moves the object without the caches, until no move helps.
 #include <jemalloc/jemalloc.h>
 
 #include "check.h"
@@ -27,7 +27,7 @@ void Empty() {
   }
 }
 
-// Frees all blocks from `first` to `end` but one in `step`.
+// Frees all objects from `first` to `end` but one in `step`.
 void Thin(size_t first, size_t end, size_t step) {
   for (size_t i = first; i < end; ++i) {
     if (i % step != 0) dallocx(blocks[i], kFlags), blocks[i] = nullptr;
@@ -42,7 +42,7 @@ size_t Active() {
   return active;
 }
 
-// One round over the blocks from `first` on; returns how many moved.
+// One round over the objects from `first` on; returns how many moved.
 size_t Move(size_t first) {
   size_t moved = 0;
   for (size_t i = first; i < kCount; ++i) {
@@ -56,7 +56,7 @@ size_t Move(size_t first) {
   return moved;
 }
 
-// Rounds until none moves any more, which must come.
+// Repeats rounds until no object moves. This must happen.
 size_t MoveAll(size_t first) {
   size_t moved = 0;
   for (int round = 0; round < 20; ++round) {
@@ -77,8 +77,9 @@ void NineTenthsFreed() {
   Empty();
 }
 
-// Half the slabs hold one block in twenty that is not Redis's to move, which makes the mean of all
-// slabs low. What can be moved is in slabs that are half full: above that mean, and still worth it.
+// Half of the slabs hold one object in twenty that cannot move, which lowers the mean of all slabs.
+// The objects that can move are in slabs that are half full: above that mean, and still worth
+// moving.
 void SparseSlabsThatStay() {
   Fill();
   constexpr size_t kMovable = kCount / 2;
@@ -91,7 +92,7 @@ void SparseSlabsThatStay() {
   Empty();
 }
 
-// What is not in a slab, or in a full one, stays.
+// Objects that are not in a slab, or in a full slab, stay.
 void NothingToGain() {
   void* const large = malloc(3 << 20);
   CHECK(je_get_defrag_hint(large) == 0);

@@ -1,4 +1,4 @@
-// free: null is nothing, errno survives, and memory that was freed is given out again.
+// free: accepts null, keeps errno, and freed memory is allocated again.
 #include <malloc.h>
 
 #include "../check.h"
@@ -33,7 +33,7 @@ void ErrnoIsPreservedOverManyFrees() {
   CHECK(errno == EXDEV);
 }
 
-// 64 GiB pass through here in all; a heap that did not reuse them would not live.
+// The loop allocates 64 GiB in all. A heap that did not reuse memory would fail.
 void FreedMemoryIsUsedAgain() {
   for (int i = 0; i < 4096; ++i) {
     auto* block = static_cast<char*>(malloc(size_t{16} << 20));
@@ -43,8 +43,8 @@ void FreedMemoryIsUsedAgain() {
   }
 }
 
-// Some programs look at the body of a block just after they freed it. Granary leaves everything
-// from byte 16 on as it was until the block is given out again.
+// Some programs read the body of an object just after they freed it. Granary leaves everything from
+// byte 16 on unchanged until the object is allocated again.
 void TheBodyOfAFreedBlockStays() {
   auto* block = static_cast<unsigned char*>(malloc(616));
   CHECK(block != nullptr);

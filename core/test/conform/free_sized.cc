@@ -1,4 +1,5 @@
-// free_sized and free_aligned_sized (C23): null, the requested size, the usable size, all between.
+// free_sized and free_aligned_sized (C23): null, the requested size, the usable size, all sizes
+// between.
 #include <malloc.h>
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Blocks that the C library allocates for the program, which the program frees.
+// Objects that the C library allocates for the program, and that the program frees.
 #include <dirent.h>
 #include <execinfo.h>
 #include <netdb.h>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMebi = size_t{1} << 20;
 
-// What counts is the sum: implementations may show large blocks as mmap'ed or as in use.
+// Only the sum matters: implementations may report large blocks as mmapped or as in use.
 size_t InUse() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;

@@ -1,5 +1,5 @@
 // The *allocx functions and their flags: alignment, zeroing, growth in place, sizes that agree, and
-// the same under the prefixes.
+// the same functions with the prefixes.
 #include <jemalloc/jemalloc.h>
 #include <malloc.h>
 

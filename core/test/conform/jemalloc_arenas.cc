@@ -1,5 +1,5 @@
-// Arenas created through mallctl: one on a file-backed mapping, one whose hooks wrap the default
-// ones as RocksDB does, a thread bound to one, what they count, reset and destruction, forks.
+// Arenas that mallctl creates: one on a file-backed mapping, one whose hooks wrap the default hooks
+// as in RocksDB, a thread bound to one, their figures, reset and destruction, forks.
 #include <fcntl.h>
 #include <jemalloc/jemalloc.h>
 #include <malloc.h>
@@ -66,7 +66,7 @@ unsigned ArenaOf(void* p) {
   return index;
 }
 
-// ---- hooks over one file, mapped once, handed out from its start ----
+// ---- hooks over one file, mapped once, allocated from its start ----
 
 constexpr size_t kFileBytes = size_t{256} << 20;
 char* file_base;
@@ -101,7 +101,7 @@ int OpenFile() {
   char path[] = "/tmp/granary-arena.XXXXXX";
   const int file = mkstemp(path);
   CHECK(file >= 0 && unlink(path) == 0 && ftruncate(file, kFileBytes) == 0);
-  // The hooks are asked for aligned memory, so the mapping is laid at such an address.
+  // The hooks must return aligned memory, so the mapping starts at such an address.
   constexpr size_t kAlignment = 2 << 20;
   void* const p =
       mmap(nullptr, kFileBytes + kAlignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -117,7 +117,7 @@ void CheckFileBacked() {
   const unsigned arena = Create(&file_hooks);
   CHECK(Get<unsigned>("arenas.narenas") == arena + 1);
   CHECK(GetOf<bool>("arena.%u.initialized", arena));
-  CHECK(GetOf<size_t>("stats.arenas.%u.pactive", arena) == 0);  // at once, before any epoch
+  CHECK(GetOf<size_t>("stats.arenas.%u.pactive", arena) == 0);  // immediately, before any epoch
   CHECK(GetOf<extent_hooks_t*>("arena.%u.extent_hooks", arena) == &file_hooks);
   const int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
 
@@ -135,7 +135,7 @@ void CheckFileBacked() {
   }
   CHECK(file_allocs > 0 && sum <= usable);
   Refresh();
-  // Blocks above 1 MiB count in granules of 16 or 64 KiB.
+  // Blocks above 1 MiB are rounded up to granules of 16 or 64 KiB.
   const size_t allocated = GetOf<size_t>("stats.arenas.%u.small.allocated", arena) +
                            GetOf<size_t>("stats.arenas.%u.large.allocated", arena);
   CHECK(allocated >= usable && allocated < usable + kCount / 500 * (64 << 10));
@@ -149,14 +149,14 @@ void CheckFileBacked() {
   char byte;
   CHECK(pread(file, &byte, 1, blocks[5] - file_base) == 1 && byte == 6);
 
-  // Other requests never come from here, and what is freed here does not serve them.
+  // Other allocations never come from this arena, and memory freed here does not serve them.
   void* const other = malloc(100);
   CHECK(!InFile(other) && ArenaOf(other) == 0);
   free(other);
   for (size_t i = 0; i < kCount; i += 2) free(blocks[i]);
   for (int i = 0; i < 1000; ++i) CHECK(!InFile(malloc(1 + i * 13)));
 
-  // A block stays in its arena however it grows.
+  // An object stays in its arena whatever size it grows to.
   for (size_t i = 1; i < kCount; i += 2) {
     const size_t size = 1 + i * 13 + (i % 500 == 0 ? 3 << 20 : 0);
     char* p = static_cast<char*>(i % 4 == 1 ? realloc(blocks[i], size * 2)
@@ -175,18 +175,18 @@ void CheckFileBacked() {
   CHECK(GetOf<size_t>("stats.arenas.%u.pdirty", arena) == 0);
   CHECK(GetOf<size_t>("stats.arenas.%u.small.allocated", arena) == 0);
 
-  // When the hooks refuse, the arena is full and the process is not.
+  // When the hooks refuse memory, the arena is full and the process is not.
   CHECK(mallocx(kFileBytes, flags) == nullptr);
   CHECK(InFile(mallocx(100, flags)));
 
   CHECK(Do("arena.%u.destroy", arena) == 0 && file_gone == file_allocs);
   CHECK(Do("arena.%u.purge", arena + 7) == EFAULT && mallocx(1, flags) == nullptr);
-  CHECK(Create(nullptr) == arena);  // the index serves again
+  CHECK(Create(nullptr) == arena);  // the index is used again
   CHECK(Do("arena.%u.destroy", arena) == 0);
   close(file);
 }
 
-// ---- RocksDB's way: the default hooks, one of them replaced after the arena was made ----
+// ---- as RocksDB does: the default hooks, one of them replaced after the arena was created ----
 
 extent_alloc_t* original_alloc;
 int wrapped_allocs;
@@ -207,7 +207,7 @@ void CheckWrappedHooks() {
   static extent_hooks_t wrapped;
   wrapped = *defaults;
   wrapped.alloc = WrappedAlloc;
-  // By mib, the index in its place.
+  // By mib, with the index in its place.
   size_t mib[3], length = 3;
   CHECK(mallctlnametomib("arena.0.extent_hooks", mib, &length) == 0 && length == 3);
   mib[1] = a;
@@ -293,7 +293,7 @@ void CheckNamesAndDecay() {
   memset(p, 1, 8 << 20);
   dallocx(p, 0);
   Refresh();
-  CHECK(GetOf<size_t>("stats.arenas.%u.pdirty", arena) == 0);  // at once
+  CHECK(GetOf<size_t>("stats.arenas.%u.pdirty", arena) == 0);  // immediately
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Every name of mallctl that a known program reads or writes, its type, and what jemalloc answers
-// to a caller who does it wrong. One row a name of the compatibility table.
+// Every name of mallctl that a known program reads or writes, its type, and jemalloc's result for
+// wrong calls. One row per name of the compatibility table.
 #include <jemalloc/jemalloc.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ namespace {
 
 struct Row {
   const char* name;
-  size_t size;  // of its value
+  size_t size;  // bytes of its value
 };
 
 const Row kReadable[] = {
@@ -154,7 +154,7 @@ const char* const kVoid[] = {"thread.tcache.flush", "thread.peak.reset", "thread
                              "arena.4096.purge",    "arena.4096.decay",  "arena.4097.purge",
                              "granary.reset_peaks"};
 
-// What is not there, or is not the end of a name.
+// Unknown names, and names that are incomplete.
 const char* const kUnknown[] = {"",
                                 "nonsense",
                                 "stats",
@@ -203,7 +203,7 @@ void CheckReadable() {
     if (error != 0 || size != row.size)
       fprintf(stderr, "%s: error %d, size %zu\n", row.name, error, size);
     CHECK(error == 0 && size == row.size && value[row.size] == 0xee);
-    // A wrong size: what fits, the size that was copied, and EINVAL.
+    // A wrong size: the call stores the bytes that fit and the copied size, and returns EINVAL.
     for (size_t wrong : {row.size - 1, row.size * 2}) {
       memset(value, 0xee, sizeof value);
       size = wrong;
@@ -251,7 +251,7 @@ void CheckWriting() {
   CHECK(mallctl("version", nullptr, nullptr, &value, sizeof value) == EPERM);
   CHECK(mallctl("tcache.destroy", &value, &value, nullptr, 0) == EPERM);
   CHECK(mallctl("epoch", nullptr, nullptr, &value, 4) == EINVAL);
-  // One buffer for old and new, as some callers pass.
+  // One buffer for the old and the new value, as some callers pass.
   bool flag = false;
   size_t size = sizeof flag;
   CHECK(mallctl("background_thread", &flag, &size, &flag, sizeof flag) == 0 && flag);
@@ -269,7 +269,7 @@ void CheckWriting() {
     CHECK(Set(name, ssize_t{1} << 40) == 0 && Get<ssize_t>(name) > 0);
     CHECK(Set(name, before) == 0);
   }
-  // Granary's own: any option that can change, and the peaks.
+  // Granary's own names: any option that can change, and the peaks.
   CHECK(Set("granary.set", "dirty_decay_ms:1234,soft_limit:1073741824") == 0);
   CHECK(Get<ssize_t>("arenas.dirty_decay_ms") == 1234);
   CHECK(Set("granary.set", "dirty_decay_ms:1000,soft_limit:0") == 0);
@@ -314,7 +314,7 @@ void* CountInThread(void*) {
   return nullptr;
 }
 
-// Alone, as what a thread without a cache frees is the next one's to take.
+// Without other threads: an object that a thread without a cache frees may serve the next thread.
 void CheckWithoutCache() {
   bool enabled = false;
   CHECK(Set("thread.tcache.enabled", enabled) == 0 && !Get<bool>("thread.tcache.enabled"));
@@ -330,7 +330,7 @@ void CheckThreads() {
   for (pthread_t& t : threads) CHECK(pthread_create(&t, nullptr, CountInThread, nullptr) == 0);
   for (pthread_t t : threads) CHECK(pthread_join(t, nullptr) == 0);
   CheckWithoutCache();
-  // folly's probe: the counter must have moved when malloc(1) returns.
+  // folly's probe: the counter must have changed when malloc(1) returns.
   uint64_t* const counter = Get<uint64_t*>("thread.allocatedp");
   const uint64_t before = *counter;
   void* const p = Hide(malloc(1));

@@ -1,6 +1,5 @@
-// What programs compute with jemalloc's figures, without a look at whether it can be: differences
-// of unsigned numbers, sums, quotients. All of it holds while four threads allocate, at every
-// epoch.
+// Programs compute differences of unsigned numbers, sums and quotients from jemalloc's figures
+// without a check. All of these must be valid at every epoch while four threads allocate.
 #include <jemalloc/jemalloc.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -81,14 +80,14 @@ void CheckBins() {
 
 std::string Printed(const char* letters) {
   std::string text;
-  text.reserve(size_t{1} << 20);  // or the print would count its own growth
+  text.reserve(size_t{1} << 20);  // otherwise the output would include its own growth
   malloc_stats_print(
       [](void* to, const char* piece) { static_cast<std::string*>(to)->append(piece); }, &text,
       letters);
   return text;
 }
 
-// Brackets match, and nothing follows the last.
+// Checks that brackets match and that nothing follows the last bracket.
 bool Nests(const std::string& json) {
   std::string open;
   bool quoted = false;

@@ -1,5 +1,5 @@
-// The names that old programs and the C library's own users call: __libc_malloc and its family, and
-// cfree. Their blocks and those of the public names are one heap's.
+// The names that old programs and users of the C library's internals call: __libc_malloc and its
+// family, and cfree. Objects from these names and from the public names belong to one heap.
 #include <malloc.h>
 
 #include <initializer_list>

@@ -1,4 +1,5 @@
-// malloc_usable_size: zero for null, at least the request, constant, and every byte of it is ours.
+// malloc_usable_size: zero for null, at least the request, constant, and the program may use every
+// byte.
 #include <malloc.h>
 
 #include <vector>
@@ -44,7 +45,7 @@ void OneRequestHasOneUsableSize() {
   }
 }
 
-// Beyond 32 KiB blocks are made of whole granules.
+// Above 32 KiB, objects consist of whole granules.
 #if defined(__aarch64__)
 constexpr size_t kGranule = 64 << 10;
 #else

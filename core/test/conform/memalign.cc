@@ -1,4 +1,4 @@
-// memalign, valloc and pvalloc: the older names, which round where newer ones refuse.
+// memalign, valloc and pvalloc: the older names, which round up where newer functions refuse.
 #include <malloc.h>
 
 #include <initializer_list>

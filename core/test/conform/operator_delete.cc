@@ -1,4 +1,4 @@
-// The twelve operators delete: null, and each form after the forms of new that fit it.
+// The twelve operators delete: null, and each form after the matching forms of new.
 #include <malloc.h>
 
 #include <new>
@@ -46,7 +46,7 @@ void EachFormFrees(const Delete (&forms)[3], Make make) {
   }
 }
 
-// C++ and C share one heap here, which real programs rely on.
+// C++ and C share one heap, and real programs rely on that.
 void NewMeetsFreeAndMallocMeetsDelete() {
   free(Hide(::operator new(100)));
   free(Hide(::operator new(100, kWide)));

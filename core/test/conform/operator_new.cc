@@ -90,7 +90,7 @@ struct Foreign {};
 
 void ThrowForeign() { throw Foreign(); }
 
-// What leaves a throwing form is whatever the handler threw.
+// A throwing form passes on the exception that the handler threw.
 void AForeignExceptionPassesThroughThrowingForms(New make) {
   std::set_new_handler(ThrowForeign);
   bool caught = false;

@@ -1,5 +1,5 @@
-// The options that concern every object, each in a child that starts with it: zero, junk, a realloc
-// to nothing, no caches, and an end instead of null.
+// The options that affect every object, each in a child that starts with it: zero, junk, realloc to
+// size 0, no caches, and an abort instead of null.
 #include <malloc.h>
 
 #include "check.h"
@@ -44,7 +44,7 @@ void CheckJunk() {
     free(p);
     p = static_cast<unsigned char*>(calloc(1, size));
     CHECK(All(p, size, 0));
-    void* const keep = malloc(size);  // or the slab goes
+    void* const keep = malloc(size);  // otherwise the slab would be freed
     free(p);
     if (size <= 5000) CHECK(All(p, size, 0x5a));
     free(keep);
@@ -54,7 +54,7 @@ void CheckJunk() {
 void CheckNoCache() {
   void* a = malloc(100);
   free(a);
-  CHECK(malloc(100) == a);  // the lowest free object of the slab, not a cached one
+  CHECK(malloc(100) == a);  // the lowest free object of the slab, and not a cached object
   Dirty(100);
 }
 

@@ -1,6 +1,6 @@
-// The options of jemalloc's that steer memory, each in a child that starts with it: address space
-// that goes back, large blocks that go at once, structures and objects on huge pages, caches that
-// share and that hold small objects only, and a new that never throws.
+// jemalloc's options about memory, each in a child that starts with it: unmapped address space,
+// large blocks that are purged immediately, metadata and objects on huge pages, caches that share a
+// budget, caches for small objects only, and a new that never throws.
 #include <malloc.h>
 
 #include <new>
@@ -60,8 +60,8 @@ void* Touched(size_t bytes) {
   return p;
 }
 
-// Half a GiB of blocks, small and large, is made and freed, three times over; `gone` says whether
-// its address space shall be so, too.
+// Allocates and frees half a GiB of objects and blocks three times. `gone` says whether their
+// address space must be unmapped, too.
 void CheckAddressSpace(bool gone) {
   const size_t before = Status("VmSize");
   for (int round = 0; round < 3; ++round) {
@@ -90,7 +90,7 @@ void CheckOversize(bool at_once) {
   free(again);
 }
 
-// Slabs of 16 bytes need the most bits: so many that all of them exceed a huge page.
+// Slabs of 16-byte objects need the largest bitmaps: together they exceed a huge page.
 void CheckMetadata(bool huge) {
   struct Node {
     Node* next;
@@ -101,7 +101,7 @@ void CheckMetadata(bool huge) {
   while (last != nullptr) free(std::exchange(last, last->next));
 }
 
-// With the budget of one cache for all CPUs, each holds its part of it.
+// With the budget of one cache for all CPUs, each cache has its share of the budget.
 void CheckCaches(bool shared) {
   const auto cpus = static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
   for (int round = 0; round < 20; ++round) {
@@ -113,7 +113,7 @@ void CheckCaches(bool shared) {
   CHECK(Get<unsigned>("opt.narenas") == 1);
 }
 
-// Whether an object of 8,000 bytes waits in a cache when it is freed.
+// Whether a freed object of 8,000 bytes is cached.
 void CheckCached(bool large) {
   static void* blocks[64];
   for (void*& p : blocks) p = Hide(malloc(8000));
@@ -122,7 +122,8 @@ void CheckCached(bool large) {
   CHECK((Figure("cached") >= before + 8000) == large);
 }
 
-// Whether the system was asked for huge pages, at the start of a heap and beyond its first 128 MiB.
+// Whether the kernel was told to use huge pages at the start of a heap, and beyond its first 128
+// MiB.
 void CheckHuge(bool small_heap, bool large_heap) {
   const auto asked = [] {
     FILE* const file = fopen("/proc/self/smaps", "r");

@@ -1,5 +1,5 @@
-// live_peak: the most that the program held at one time, seen although nobody asked meanwhile, no
-// larger than the truth, and counted anew after a reset.
+// live_peak: the peak of live bytes, although no reader measured meanwhile; no higher than the true
+// peak; and restarted after a reset.
 #include <pthread.h>
 
 #include "../check.h"
@@ -24,7 +24,7 @@ uint64_t Figure(const char* name) {
 constexpr size_t kObjects = 200000;
 constexpr uint64_t kMiB = 1 << 20;
 
-// What `threads` threads at once hold for a moment, in objects of 100 to 355 bytes; nothing stays.
+// `threads` threads hold objects of 100 to 355 bytes for a moment at the same time. Nothing stays.
 void* HoldForAMoment(void* barrier) {
   static thread_local void* objects[kObjects];
   for (size_t i = 0; i < kObjects; ++i) objects[i] = Hide(malloc(100 + i % 256));
@@ -34,7 +34,7 @@ void* HoldForAMoment(void* barrier) {
   return nullptr;
 }
 
-// Returns what was live at the top, by the figures themselves.
+// Returns the live bytes at the top, from the figures themselves.
 uint64_t Rise(size_t threads) {
   pthread_barrier_t barrier;
   CHECK(pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(threads) + 1) == 0);
@@ -54,8 +54,8 @@ void CheckPeak(uint64_t least) {
   printf("at least %lu live, peak %lu, of spans %lu, held %lu\n", static_cast<unsigned long>(least),
          static_cast<unsigned long>(peak), static_cast<unsigned long>(Figure("used_spans_peak")),
          static_cast<unsigned long>(Figure("held_peak")));
-  // The figure may be late by a step, a MiB and some or a sixty-fourth; the classes round up by up
-  // to an eighth.
+  // The figure may lag by a step: more than a MiB, or a sixty-fourth. Rounding adds up to an
+  // eighth.
   CHECK(peak + peak / 64 + 2 * kMiB >= least);
   CHECK(peak <= least + least / 8 + 2 * kMiB);
   CHECK(peak <= Figure("used_spans_peak"));
@@ -76,7 +76,7 @@ int main() {
   CHECK(Figure("held_peak") == Figure("held") || Figure("held_peak") < high * 2);
   CheckPeak(Rise(1));
 
-  // A large block counts at once, and when it grows where it lies.
+  // A block is included immediately, and also when it grows in place.
   reset();
   void* block = Hide(malloc(64 * kMiB));
   block = Hide(realloc(block, 80 * kMiB));

@@ -1,5 +1,5 @@
-// A program whose allocation sites are known: what sampling estimates for each of them, over 200
-// seeds, lies about the truth as the theory of sampling says.
+// A program with known allocation sites. For each site, the estimates from sampling over 200 seeds
+// deviate from the exact number as the theory of sampling predicts.
 #include <malloc.h>
 #include <math.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kRate = 64 * 1024;
 constexpr int kSeeds = 200;
 
-// A site is a function of its own: its address is in the stack.
+// Each site is a function of its own, so that its address is in the stack.
 struct Site {
   void* (*allocate)();
   size_t size, count, kept;
@@ -116,8 +116,8 @@ int main() {
     for (int k = 0; k < 2; ++k) {
       printf("%7zu bytes, %s: mean of estimates %.1f, chi-squared %.1f\n", kSites[i].size,
              k == 0 ? "allocated" : "in use", mean[i][k], sum[i][k]);
-      // 99.99 % of sums of 200 squared deviations lie between 132 and 285; where each object is a
-      // sample there is none.
+      // With probability 99.99 %, a sum of 200 squared deviations is between 132 and 285. Where
+      // every object is a sample there is no deviation.
       if (kSites[i].size >= 20 * kRate) {
         CHECK(sum[i][k] < 1);
       } else {

@@ -1,5 +1,5 @@
-// At a rate of one byte every allocation is a sample: the profile is then the truth, and every way
-// to allocate and to free must be in it.
+// With a rate of one byte every allocation is a sample. The profile is then exact, and must include
+// every function that allocates or frees.
 #include <fcntl.h>
 #include <malloc.h>
 
@@ -25,7 +25,7 @@ granary_profile_summary Summary() {
   return s;
 }
 
-// What `act` adds to what was allocated and freed.
+// What `act` adds to the allocated and freed objects of the profile.
 struct Change {
   uint64_t allocated, freed, requested;
   int64_t live_bytes;
@@ -82,7 +82,7 @@ void TestRealloc() {
   CHECK(During([] { free(g_p); }).freed == 1);
 }
 
-// Objects of sampled ones' slabs, from before, are not of it.
+// Older objects in the slabs of sampled objects are not part of the profile.
 void TestOthersInTheSameSlab(const std::vector<void*>& before) {
   const Change c = During([&] {
     for (void* p : before) free(p);

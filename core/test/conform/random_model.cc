@@ -1,6 +1,6 @@
-// A model beside the heap: 200,000 random calls over 2,000 slots, sizes of 0 to 4 MiB, alignments
-// of 1 to 64 KiB. A map of the live ranges finds overlaps when they are made, patterns find them
-// later.
+// Compares the heap with a model: 200,000 random calls over 2,000 slots, sizes of 0 to 4 MiB,
+// alignments of 1 to 64 KiB. A map of the live ranges finds overlaps when they arise, and patterns
+// find them later.
 #include <malloc.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Model {
   }
 
  private:
-  // Mostly small; one in fifty is anything up to 4 MiB.
+  // Mostly small sizes; one in fifty is any size up to 4 MiB.
   size_t Size() {
     if (NextRandom(&random_) % 50 == 0) return NextRandom(&random_) & ((1u << kMaxLog2) - 1);
     return RandomSize(&random_, kMaxLog2);

@@ -25,8 +25,8 @@ void ContentsAreKept(size_t from, size_t to) {
   free(moved);
 }
 
-// Sized frees and code that compares usable sizes rely on this: after realloc to n a block looks
-// as one that malloc(n) gave.
+// Sized frees, and code that compares usable sizes, rely on this: after realloc to n, an object has
+// the class of an object from malloc(n).
 void TheBlockSitsInTheClassOfItsNewSize(size_t from, size_t to) {
   void* fresh = malloc(to);
   void* moved = realloc(malloc(from), to);

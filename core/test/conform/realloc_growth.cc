@@ -1,5 +1,5 @@
-// A buffer that grows to 64 MiB and shrinks again, in small steps and by factors, alone and with a
-// neighbour allocated at every step, keeps what was written.
+// A buffer that grows to 64 MiB and shrinks again keeps its content: in small steps and by factors,
+// alone and with a neighbour allocated at every step.
 #include <malloc.h>
 
 #include "../check.h"
@@ -15,7 +15,7 @@ unsigned char* Resize(unsigned char* buffer, size_t size) {
   return resized;
 }
 
-// Marks the first byte of each page and the last byte, so that a lost page shows.
+// Marks the first byte of each page and the last byte, so that the test detects a lost page.
 void Mark(unsigned char* buffer, size_t from, size_t to) {
   for (size_t at = from; at < to; at += 4096) buffer[at] = static_cast<unsigned char>(at >> 12);
 }

@@ -1,4 +1,5 @@
-// reallocarray: as realloc of the product; a product that overflows is refused, the block kept.
+// reallocarray: as realloc of the product. A product that overflows is refused, and the object is
+// kept.
 #include <malloc.h>
 
 #include "../check.h"

@@ -1,6 +1,5 @@
-// Heaps of granary/heap.h, clause by clause: a reference model of random calls, caps, what is
-// counted, destruction with live objects, threads that share one heap, forks, and the std::pmr
-// resource.
+// Heaps of granary/heap.h, clause by clause: a reference model of random calls, caps, figures,
+// destruction with live objects, threads that share one heap, forks, and the std::pmr resource.
 #include <granary/granary.h>
 #include <granary/heap.h>
 #include <granary/memory_resource.h>
@@ -48,7 +47,7 @@ uint64_t Stat(const char* name) {
   return value;
 }
 
-// ---- a model of what must be there, over random calls ----
+// ---- a model of the expected content, over random calls ----
 
 struct Block {
   size_t size;
@@ -142,7 +141,7 @@ void CheckModel() {
   granary_heap_destroy(heap);
 }
 
-// ---- what is refused ----
+// ---- refused allocations ----
 
 void CheckCap() {
   constexpr size_t kCap = 1 << 20;
@@ -164,7 +163,7 @@ void CheckCap() {
   }
   CHECK(Figures(heap).live == live && Figures(heap).cap == kCap);
   CHECK(live > kCap - 8192);
-  // What is refused changes nothing; the heap of all goes on.
+  // A refused allocation changes nothing, and the shared heap continues to serve.
   CHECK(granary_heap_calloc(heap, kCap, 1) == nullptr &&
         granary_heap_malloc(heap, 64 << 20) == nullptr);
   CHECK(granary_heap_realloc(heap, blocks[0], 2 << 20) == nullptr &&
@@ -179,7 +178,7 @@ void CheckCap() {
 
   for (size_t i = 0; i < blocks.size(); i += 2) granary_heap_free(heap, blocks[i]);
   CHECK(granary_heap_malloc(heap, kCap / 4) != nullptr);
-  // A large block that grows where it lies counts, too.
+  // The figures also include a block that grows in place.
   granary_heap_set_cap(heap, 0);
   void* large = granary_heap_malloc(heap, 3 << 20);
   CHECK(large != nullptr);
@@ -193,7 +192,7 @@ void CheckCap() {
   granary_heap_destroy(heap);
 }
 
-// ---- everything goes at once ----
+// ---- all memory returned in one call ----
 
 #if defined(GRANARY_EMULATED)
 constexpr bool kEmulated = true;
@@ -232,7 +231,7 @@ void CheckDestroy() {
   granary_heap_destroy(nullptr);
   CHECK(!IsMapped(last) && Stat("arenas") == count && Stat("arenas_used") == used);
 
-  // Thousands one after the other leave nothing behind.
+  // Thousands of heaps, one after the other, leave nothing behind.
   const size_t start = ResidentBytes();
   for (int i = 0; i < 3000; ++i) {
     granary_heap* const short_lived = granary_heap_create("request", 0);
@@ -240,7 +239,7 @@ void CheckDestroy() {
       CHECK(granary_heap_malloc(short_lived, size) != nullptr);
     granary_heap_destroy(short_lived);
   }
-  // An emulator takes ever higher addresses, and keeps a description of each page that was.
+  // An emulator uses ever higher addresses, and keeps a description of every page it ever mapped.
   if (!kEmulated) CHECK(ResidentBytes() < start + (2 << 20));
 }
 
@@ -264,7 +263,7 @@ granary_heap* shared;
 void* handed[4096];
 pthread_mutex_t handing = PTHREAD_MUTEX_INITIALIZER;
 
-// What one thread allocates, another frees.
+// An object that one thread allocates and another frees.
 void* Share(void* argument) {
   uint64_t random = reinterpret_cast<uintptr_t>(argument);
   for (int i = 0; i < 30000; ++i) {

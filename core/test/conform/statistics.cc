@@ -1,5 +1,5 @@
-// granary/stats.h: every figure has a description, agrees with what the C library's functions tell,
-// and moves with what the program does.
+// granary/stats.h: every figure has a description, agrees with the C library's functions, and
+// changes with the program's allocations.
 #include "granary/stats.h"
 
 #include <malloc.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Looked up, so that the test also builds where the library is preloaded.
+// Found at run time, so that the test also builds where the library is preloaded.
 template <class Function>
 Function* Find(Function*, const char* name) {
   auto* const found = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -48,7 +48,7 @@ int main() {
   uint64_t value;
   CHECK(my_granary_stat("no_such_figure", &value) == -1);
 
-  // A thousand objects of one class more, and a block.
+  // A thousand more objects of one class, and a block.
   granary_class_figures before{}, after{};
   size_t index = 0;
   while (my_granary_class_stats(index, &before, sizeof before) == 0 && before.size < 1000) ++index;
@@ -74,7 +74,7 @@ int main() {
   CHECK(my_granary_class_stats(index, &after, sizeof after) == 0);
   CHECK(after.allocations - before.allocations == 1000 && after.live == before.live);
 
-  // A program that knows fewer members gets those; one past the end gets nothing.
+  // A program that knows fewer members gets these members. An index past the end fails.
   granary_class_figures part{};
   part.live = 77;
   CHECK(my_granary_class_stats(index, &part, offsetof(granary_class_figures, live)) == 0);

@@ -1,5 +1,5 @@
-// Every name that a program can reach belongs to the same object as malloc: a block from one heap
-// must never meet the free of another.
+// Every name that a program can reach belongs to the same object file as malloc: an object from one
+// heap must never reach the free of another.
 #include <malloc.h>
 
 #include <new>

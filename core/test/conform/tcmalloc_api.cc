@@ -1,5 +1,5 @@
-// gperftools' functions: the malloc family under its names, MallocExtension in C and in C++ by the
-// table of methods, and every property that a known program reads.
+// gperftools' functions: the malloc family under its names, MallocExtension in C and in C++ through
+// the virtual table, and every property that a known program reads.
 #include <gperftools/malloc_extension.h>
 #include <gperftools/malloc_extension_c.h>
 #include <gperftools/tcmalloc.h>

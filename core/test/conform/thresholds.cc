@@ -1,5 +1,5 @@
-// Callbacks at amounts of memory: called on the way up and on the way down, once each time, where
-// they may allocate; removed ones are not called, and there is room for eight.
+// Callbacks at amounts of held memory: called once each time the heap rises or falls across the
+// amount, where they may allocate. Removed callbacks are not called. Eight callbacks fit.
 #include <vector>
 
 #include "../check.h"
@@ -31,7 +31,7 @@ void FillAndFree(size_t bytes) {
   for (void* p : blocks) free(p);
 }
 
-// Calls that take the slow path, so that somebody looks.
+// Makes calls that take the slow path, which checks the thresholds.
 void GiveBack() {
   granary_release_free_memory();
   for (int i = 0; i < 4; ++i) free(malloc(2 * kMebi));

@@ -1,5 +1,5 @@
-// A user of RocksDB: its blocks are cached in an arena of jemalloc's, by RocksDB's own code for
-// that. It writes, compacts, reads back, and looks at what RocksDB says of memory. Arguments: the
+// A user of RocksDB. RocksDB's own code caches blocks in an arena of jemalloc's interface. The
+// program writes, compacts, reads back, and checks RocksDB's reports of memory. Argument: the
 // folder of the database.
 #include <jemalloc/jemalloc.h>
 #include <rocksdb/cache.h>
@@ -49,7 +49,7 @@ size_t InArena(unsigned arena) {
   return Read(prefix + ".small.allocated") + Read(prefix + ".large.allocated");
 }
 
-// Memory that a core dump leaves out, as RocksDB's allocator asks.
+// Memory that a core dump omits, as RocksDB's allocator requests.
 size_t NotDumpedKib() {
   std::ifstream smaps("/proc/self/smaps");
   size_t size = 0, sum = 0;
@@ -106,7 +106,7 @@ int main(int, char** arguments) {
     Require(kib * 1024 >= in_arena, "the arena's memory is left out of core dumps");
   }
   Require(used > 16 << 20, "blocks are cached");
-  std::this_thread::sleep_for(std::chrono::seconds(2));  // for RocksDB's own print of statistics
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // until RocksDB prints its statistics
   Require(db->Close().ok(), "the database closes");
   delete db;
   options.table_factory.reset();

@@ -1,6 +1,5 @@
-// Conservation: what the program holds, what the caches hold and what lies free in slabs add up to
-// the spans handed out, to the byte; and spans, dirty memory and metadata to what the kernel
-// counts, within a hundredth.
+// Conservation: live, cached and slab_free add up to used spans, to the byte. Spans, dirty memory
+// and metadata add up to the kernel's resident memory within a hundredth.
 #include <malloc.h>
 
 #include <map>
@@ -72,7 +71,8 @@ int main() {
   const size_t told = full["used_spans"] + full["dirty"] - before["used_spans"] - before["dirty"];
   const size_t counted = AnonymousBytes() - anonymous_before;
   const size_t apart = told > counted ? told - counted : counted - told;
-  // Beside the objects: their descriptions, the page map, and the ends of slabs not touched yet.
+  // Beside the objects: trackers and slab descriptors, the page map, and the untouched ends of
+  // slabs.
   CHECK(apart < counted / 100 + (size_t{4} << 20));
   for (size_t i = 0; i < blocks.size(); i += 2) free(blocks[i]);
   SumsAgree();

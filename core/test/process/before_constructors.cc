@@ -1,5 +1,5 @@
-// Allocation before any constructor ran: from .preinit_array, from the earliest constructors, from
-// static initialisers that throw, and from destructors and atexit handlers at the other end.
+// Allocation before any constructor has run: from .preinit_array, from the earliest constructors,
+// from static initialisers that throw; and at exit from destructors and atexit handlers.
 #include <map>
 #include <memory>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// A memory cgroup of the test's own, of version 1 or 2, that a child runs in.
+// A memory cgroup of the test, of version 1 or 2, in which a child runs.
 #ifndef GRANARY_TEST_PROCESS_CGROUP_H_
 #define GRANARY_TEST_PROCESS_CGROUP_H_
 
@@ -9,13 +9,13 @@
 
 class TestGroup {
  public:
-  // Skips the test where none can be made.
+  // Skips the test where no cgroup can be made.
   explicit TestGroup(size_t limit) {
     if (!Make()) SkipTest("no memory cgroup can be made here.");
     Put(names_->limit, limit);
   }
 
-  // Starts `work` in a child inside the group.
+  // Starts `work` in a child inside the cgroup.
   template <class Work>
   pid_t Start(Work work) {
     const pid_t child = fork();
@@ -28,7 +28,7 @@ class TestGroup {
     return child;
   }
 
-  // Waits for the last child, removes the group and returns the child's status.
+  // Waits for the last child, removes the cgroup and returns the child's status.
   int End(pid_t child) {
     const int status = WaitFor(child);
     rmdir(path_);
@@ -40,7 +40,7 @@ class TestGroup {
     return End(Start(work));
   }
 
-  // Bytes that count for the group now.
+  // Bytes that the kernel charges to the cgroup now.
   size_t Usage() const {
     char file[256], text[32] = "";
     snprintf(file, sizeof(file), "%s/%s", path_, names_->usage);
@@ -52,7 +52,7 @@ class TestGroup {
   }
 
  private:
-  // Version 1 has the controller in a tree of its own, version 2 has one tree for all.
+  // Version 1 has a file tree per controller, version 2 has one tree for all controllers.
   struct Names {
     const char *root, *limit, *usage;
   };

@@ -1,5 +1,4 @@
-// A small live set that is churned and verified: what the process tests run in threads and
-// children.
+// A small live set that is churned and verified. The process tests run it in threads and children.
 #ifndef GRANARY_TEST_PROCESS_CHURN_H_
 #define GRANARY_TEST_PROCESS_CHURN_H_
 

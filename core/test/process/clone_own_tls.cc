@@ -1,5 +1,6 @@
-// A raw clone with a zeroed thread-local block of its own, which the C library has never seen: the
-// kernel knows no restartable sequence for it, and every thread-local of the heap reads as zero.
+// A raw clone with a zeroed thread-local block of its own that the C library does not know: the
+// kernel has no restartable sequence registered for it, and every thread-local variable of the heap
+// reads as zero.
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -23,9 +24,10 @@ struct Job {
   int failures;
 };
 
-std::atomic<int> g_alive{0};  // cleared and woken by the kernel when the clone has ended
+std::atomic<int> g_alive{0};  // the kernel clears and wakes it when the clone has ended
 
-// Runs without the C library's thread: no errno from it, no stdio, function pointers only.
+// Runs without the C library's thread structure: it uses no errno and no stdio, only function
+// pointers.
 int BeTheThread(void* argument) {
   auto* job = static_cast<Job*>(argument);
   uint64_t random = 11;
@@ -55,7 +57,8 @@ char* Map(size_t size) {
   return static_cast<char*>(area);
 }
 
-// On x86-64 the thread pointer's target holds its own address, and at 16 once more.
+// On x86-64 the word at the thread pointer holds its own address, and so does the word at offset
+// 16.
 char* MakeThreadPointer(char* area) {
   char* pointer = area + kTlsSide;
 #if defined(__x86_64__)

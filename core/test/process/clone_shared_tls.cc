@@ -1,5 +1,5 @@
-// A raw clone that shares memory and thread-local storage with a parent that waits, as vfork does:
-// the child has no registration of its own with the kernel, yet it may allocate and free.
+// A raw clone that shares memory and thread-local storage with a waiting parent, as vfork does. The
+// child has no registration of its own with the kernel, and must still allocate and free.
 #include <sched.h>
 #include <sys/syscall.h>
 

@@ -1,5 +1,5 @@
-// The library opened by dlopen in a program that runs on the C library's heap, used by name from
-// several threads and over fork, and closed again while threads that used it are still to end.
+// A program that runs on the C library's heap opens the library by dlopen, uses it by name from
+// several threads and across fork, and closes it while threads that used it have not ended.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -28,7 +28,7 @@ void Find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(address);
 }
 
-// The preload of the test's own start would hide what is tested here.
+// A preload of this test would hide what it tests.
 void StartAgainWithoutPreload(char** argv) {
   if (getenv("LD_PRELOAD") == nullptr || getenv("LD_PRELOAD")[0] == '\0') return;
   CHECK(unsetenv("LD_PRELOAD") == 0);

@@ -1,5 +1,5 @@
-// main returns while threads allocate: destructors and exit handlers run beside them, and nothing
-// that the threads still use may be gone.
+// main returns while threads allocate. Destructors and exit handlers run at the same time, and
+// nothing that the threads use may be freed.
 #include <pthread.h>
 
 #include <atomic>
@@ -33,11 +33,11 @@ int StartThreadsAndLeave(int round) {
     CHECK(pthread_create(&thread, nullptr, AllocateForEver, reinterpret_cast<void*>(i)) == 0);
   }
   while (g_running.load() < 4) sched_yield();
-  if (round % 4 == 1) pthread_exit(nullptr);  // the process lives on without its first thread
+  if (round % 4 == 1) pthread_exit(nullptr);  // the process continues without its first thread
   return round % 4 == 2 ? (quick_exit(0), 0) : 0;
 }
 
-// A thread that ends the process when the first thread is gone.
+// A thread that ends the process after the first thread has ended.
 void* EndLater(void*) {
   usleep(20000);
   exit(0);

@@ -1,6 +1,6 @@
-// fork, exit and malloc_trim while the helper gives much memory back: each waits for one step of
-// that work, not for all of it. Shown without a clock: most of the freed memory is still resident
-// when fork returns.
+// fork, exit and malloc_trim while the background thread purges much memory: each waits for one
+// step of that work, not for all of it. The test uses no clock: most of the freed memory is still
+// resident when fork returns.
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ void FreeMuch() {
   for (void* block : blocks) free(block);
 }
 
-// Waits until the release of memory has begun; how much is resident then.
+// Waits until purging has begun. Returns how much is resident then.
 size_t AwaitRelease(size_t full) {
   for (int wait = 0; wait < 60000; ++wait) {
     const size_t now = ResidentBytes();
@@ -37,7 +37,7 @@ size_t AwaitRelease(size_t full) {
   CheckFailed(__FILE__, __LINE__, "the helper gives memory back");
 }
 
-// Whether at least a quarter was resident still after a fork during the release.
+// Whether at least a quarter is still resident after a fork during the purge.
 bool ForksBeforeTheEnd() {
   FreeMuch();
   const size_t full = ResidentBytes();
@@ -62,9 +62,10 @@ bool ForksBeforeTheEnd() {
 int main() {
   if (OnSystemHeap()) SkipTest("this heap has no helper thread");
   pthread_t silent;
-  CHECK(pthread_create(&silent, nullptr, Sleep, nullptr) == 0);  // a reason for a helper
+  // with two threads, the background thread starts
+  CHECK(pthread_create(&silent, nullptr, Sleep, nullptr) == 0);
   bool shown = false;
-  // The helper may finish in the time between two looks; then the next round shows it.
+  // The background thread may finish between two checks. The next round then shows it.
   for (int round = 0; round < 8 && !shown; ++round) shown = ForksBeforeTheEnd();
   CHECK(shown);
   _exit(0);

@@ -1,6 +1,6 @@
-// fork in a signal handler of a program of one thread, the pattern of glibc's
-// malloc/tst-mallocfork: the signal may come while the program forks, and here also while it
-// allocates.
+// fork in a signal handler of a program with one thread, the pattern of glibc's
+// malloc/tst-mallocfork: the signal may arrive while the program forks, and in this test also while
+// it allocates.
 #include <signal.h>
 #include <sys/time.h>
 
@@ -23,7 +23,7 @@ void ForkInHandler(int) {
   errno = error;
 }
 
-// The signal of a child finds the parent about to come out of its own fork.
+// The signal of a child arrives when the parent is about to return from its own fork.
 void SignalFromChildren() {
   for (int i = 0; i < kRounds; ++i) {
     const pid_t parent = getpid();
@@ -40,7 +40,7 @@ void SignalFromChildren() {
   CHECK(g_handled == kRounds);
 }
 
-// The signal of a timer finds it anywhere.
+// The signal of a timer arrives at any point.
 void SignalWhileAllocating() {
   g_handled = 0;
   itimerval often{};

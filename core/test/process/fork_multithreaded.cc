@@ -1,6 +1,6 @@
-// fork while four threads allocate and free: the child, which has one thread, must find every lock
-// free and every structure whole. The child checks what the parent wrote, allocates and frees much,
-// starts threads of its own and forks again.
+// fork while four threads allocate and free: in the child, which has one thread, every lock must be
+// free and every structure consistent. The child checks the parent's content, allocates and frees
+// much, starts threads and forks again.
 #include <pthread.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// fork beside stdio, the pattern of glibc's malloc/tst-malloc-fork-deadlock: threads that fork,
-// threads that grow a line inside getline, and one that flushes every stream. fflush holds the list
-// of streams and waits for a stream; its reader waits for the heap; fork must not hold the heap and
-// wait for the list.
+// fork together with stdio, the pattern of glibc's malloc/tst-malloc-fork-deadlock: threads that
+// fork, threads that grow a line inside getline, and a thread that flushes every stream. fflush
+// holds the list of streams and waits for a stream; the reader of that stream waits for the heap;
+// fork must not hold the heap and wait for the list.
 #include <pthread.h>
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// A heap that grows by one size while pages lie free in slabs of another gives these back at once,
-// not at the end of their decay: first in small steps of the program's own, then by the helper.
+// A heap that grows in one size class while slabs of another have free pages purges these
+// immediately, not after the decay time: first in small steps on the slow paths, then on the
+// background thread.
 #include <thread>
 #include <vector>
 
@@ -42,7 +43,7 @@ void GrowOverGarbage(size_t garbage_size, size_t growth_size) {
   FreeAllButAFew(garbage);
   const size_t before = ResidentBytes();
   Fill(growth, kGrowth, growth_size);
-  // The helper may need a moment on a busy machine; nothing decays within an hour.
+  // The background thread may need a moment on a busy machine. Nothing decays within an hour.
   size_t grown = 0;
   for (int wait = 0; wait < 200; ++wait) {
     const size_t now = ResidentBytes();
@@ -60,13 +61,13 @@ void GrowOverGarbage(size_t garbage_size, size_t growth_size) {
 int main() {
   if (OnSystemHeap() || &granary_set_options == nullptr) SkipTest("the rule is Granary's own.");
   CHECK(granary_set_options("dirty_decay_ms:3600000") == 0);
-  const pid_t child = fork();  // which has no helper so early
+  const pid_t child = fork();  // a young child has no background thread
   CHECK(child >= 0);
   if (child == 0) {
     GrowOverGarbage(1000, 5000);
     _exit(0);
   }
   ExpectCleanChild(child);
-  std::thread([] { free(malloc(100)); }).join();  // with two threads seen there is one
+  std::thread([] { free(malloc(100)); }).join();  // with two threads a background thread starts
   GrowOverGarbage(700, 3000);
 }

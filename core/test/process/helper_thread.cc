@@ -1,6 +1,5 @@
-// A helper thread joins a program that has made a thread, even one that never allocates, and
-// empties the caches of a heap that has fallen silent. A program without threads gets none at this
-// size.
+// A background thread starts in a program that has made a thread, even one that never allocates,
+// and empties the caches of an idle heap. A program without threads has none at this size.
 #include <dirent.h>
 
 #include <thread>
@@ -16,8 +15,8 @@ extern "C" char __libc_single_threaded __attribute__((weak));
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kHeap = 24 * kMiB;  // beyond what a program with threads, below what one without
-                                     // needs for a helper
+constexpr size_t kHeap = 24 * kMiB;  // above the size for a program with threads, below the size
+                                     // for a program without threads
 
 bool HasHelper() {
   DIR* tasks = opendir("/proc/self/task");

@@ -1,6 +1,6 @@
-// In a memory cgroup of 512 MiB, one size of object after another is alive, never more than 380 MiB
-// in all, and all but a hundredth of each is freed again: garbage that would grow past 2 GiB. Who
-// keeps it is killed.
+// In a memory cgroup of 512 MiB, objects of one size after another are live, never more than 380
+// MiB in all, and all but a hundredth of them is freed again. A heap that keeps the garbage would
+// grow past 2 GiB and be killed.
 #include <vector>
 
 #include "cgroup.h"

@@ -1,5 +1,5 @@
-// A hard limit refuses what would exceed it, in every size, and serves again once memory is free; a
-// soft one does not, but keeps what is unused from staying.
+// A hard limit refuses allocations above it in every size, and allows them again once memory is
+// free. A soft limit allows them, but purges unused memory.
 #include "granary/granary.h"
 #include "oom.h"
 
@@ -13,7 +13,7 @@ void ExhaustAndRecoverBelow(size_t most) {
   for (const oom::Request& request : oom::kRequests) {
     oom::Chain chain = oom::TakeAll(request, 2 * most);
     CHECK(chain.refused && chain.count * request.size <= most);
-    // A byte of each page is enough to make it resident; the limit counts all of it.
+    // A byte of each page is enough to make it resident. The limit includes all pages.
     CHECK(oom::StatusBytes("VmRSS:") < most + 16 * kMebi);
     oom::FreeAll(chain, request);
     oom::Chain again = oom::TakeAll(request, most / 3);
@@ -48,14 +48,14 @@ int main() {
   ExhaustAndRecoverBelow(96 * kMebi);
   GrowBlocksUpTo(96 * kMebi);
   CHECK(granary_set_options("hard_limit:0,soft_limit:50331648,dirty_decay_ms:3600000") == 0);
-  // More than the soft limit may be used; what is free then goes before anything fresh is taken.
+  // The program may use more than the soft limit. Free memory is then purged before the heap grows.
   FillAndFree(96 * kMebi, 3000);
-  usleep(600000);  // until the limits are looked at again
+  usleep(600000);  // until the limits are read again
   constexpr size_t kSizes[] = {700, 5000, 100000, 3000000};
   for (const size_t size : kSizes) {
     CHECK(FillAndFree(40 * kMebi, size) < 64 * kMebi);
   }
-  // A request that cannot be met neither purges the heap nor lifts the limit.
+  // A request that cannot be satisfied neither purges the heap nor changes the limit.
   const size_t held = FillAndFree(40 * kMebi, 3000000);
   CHECK(malloc(HideSize(size_t{1} << 62)) == nullptr);
   CHECK(oom::StatusBytes("VmRSS:") + 4 * kMebi > held);

@@ -1,5 +1,6 @@
-// While tasks of the machine wait for memory, unused memory goes back at once, whatever its decay.
-// The pressure is real: a child reads a file at random in a cgroup that holds two thirds of it.
+// While tasks of the machine wait for memory, unused memory is purged immediately, whatever the
+// decay time. The pressure is real: a child reads a file at random in a cgroup that holds two
+// thirds of it.
 #include <sys/mman.h>
 
 #include "cgroup.h"
@@ -14,7 +15,7 @@ constexpr size_t kMebi = size_t{1} << 20;
 constexpr size_t kFile = 48 * kMebi;
 constexpr size_t kGroup = 32 * kMebi;
 constexpr size_t kGarbage = 96 * kMebi;
-constexpr double kEnough = 12;  // percent of ten seconds; the heap listens from 10 on
+constexpr double kEnough = 12;  // percent of ten seconds; the heap reacts from 10 on
 
 double Stalls() {
   char text[256] = {};
@@ -56,7 +57,7 @@ void LeaveGarbage() {
   for (void* p : blocks) free(p);
 }
 
-// Calls of the slow path now and then: an idle process has no reason to look.
+// Makes calls of the slow path now and then: an idle process does not read the pressure.
 void UseALittle() {
   for (size_t size = 64; size <= 32768; size *= 2) {
     void* blocks[64];
@@ -79,7 +80,7 @@ bool WaitUntil(bool (*done)(), int tenths) {
 int main() {
   if (OnSystemHeap() || &granary_set_options == nullptr) SkipTest("the rule is Granary's own.");
   if (Stalls() < 0) SkipTest("this kernel reports no memory pressure.");
-  // The helper would look by itself; without it the slow paths have to.
+  // The background thread would read the pressure itself. Without it the slow paths must.
   CHECK(granary_set_options("dirty_decay_ms:3600000") == 0);
   LeaveGarbage();
   CHECK(oom::StatusBytes("VmRSS:") > kGarbage);

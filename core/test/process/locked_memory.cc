@@ -1,5 +1,5 @@
-// A process that locks its memory: it pays for what it uses, not for what the heap reserves, and
-// memory that the kernel refuses to take back is cleared without a touch of what was never used.
+// A process that locks its memory: its resident memory is what it uses, not what the heap reserves.
+// Memory that the kernel refuses to purge is cleared, without touching memory that was never used.
 #include <malloc.h>
 #include <sys/mman.h>
 

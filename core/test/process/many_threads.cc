@@ -1,5 +1,5 @@
-// Ten thousand threads in waves of up to 4,096 alive at once, each with a small live set that the
-// next wave frees.
+// Ten thousand threads in waves of up to 4,096 at the same time, each with a small live set that
+// the next wave frees.
 #include <pthread.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Allocation until the system refuses, without memory of our own: the blocks carry the list that
-// frees them. Shared by the programs that run out of memory on purpose.
+// Allocates until the system refuses, without memory for a list: the blocks themselves contain the
+// list that frees them. Shared by the programs that run out of memory on purpose.
 #ifndef GRANARY_TEST_PROCESS_OOM_H_
 #define GRANARY_TEST_PROCESS_OOM_H_
 
@@ -13,7 +13,7 @@
 
 namespace oom {
 
-// How a block is asked for; `alignment` 0 means malloc.
+// How a block is allocated; `alignment` 0 means malloc.
 struct Request {
   size_t size;
   size_t alignment;
@@ -37,10 +37,10 @@ struct Link {
 struct Chain {
   Link* head = nullptr;
   size_t count = 0;
-  bool refused = false;  // the last request gave null
+  bool refused = false;  // the last request returned null
 };
 
-// Takes blocks until one is refused or `most_bytes` were taken.
+// Allocates blocks until one is refused or `most_bytes` are allocated.
 inline Chain TakeAll(const Request& request, size_t most_bytes) {
   Chain chain;
   for (size_t bytes = 0; bytes < most_bytes; bytes += request.size) {
@@ -67,7 +67,7 @@ inline void FreeAll(Chain& chain, const Request& request) {
   }
 }
 
-// A request that no address space holds, asked for while there is no memory for the exception.
+// A request larger than the address space, made while there is no memory for the exception.
 inline void OperatorsRefuseToo() {
   constexpr size_t kImpossible = SIZE_MAX / 4;
   CHECK(::operator new(HideSize(kImpossible), std::nothrow) == nullptr);
@@ -80,7 +80,7 @@ inline void OperatorsRefuseToo() {
   CHECK(thrown);
 }
 
-// The C library's heap keeps small freed blocks from requests of other sizes.
+// The C library's heap does not use small freed blocks for requests of other sizes.
 inline void* AllocateALittle(void*) {
   if (OnSystemHeap()) return nullptr;
   for (int i = 0; i < 1000; ++i) {
@@ -104,7 +104,7 @@ inline void ThreadsStartAndAllocate(size_t stack_size = 128 << 10) {
   pthread_attr_destroy(&attributes);
 }
 
-// One kind of request: to the end, back, and at least half as far again.
+// One kind of request: allocates to the end, frees all, and allocates at least half as much again.
 inline void ExhaustAndRecover(const Request& request, size_t most_bytes, bool must_refuse) {
   Chain first = TakeAll(request, most_bytes);
   CHECK(first.refused || !must_refuse);
@@ -116,8 +116,8 @@ inline void ExhaustAndRecover(const Request& request, size_t most_bytes, bool mu
   FreeAll(second, request);
 }
 
-// The first threads leave their stacks with the C library, so that the later ones depend on the
-// heap alone.
+// The C library keeps the stacks of the first threads, so that later threads depend on the heap
+// alone.
 inline void RunAll(size_t most_bytes, bool must_refuse) {
   ThreadsStartAndAllocate();
   for (const Request& request : kRequests) {
@@ -147,7 +147,7 @@ inline void Limit(int resource, size_t bytes) {
   CHECK(setrlimit(resource, &limit) == 0);
 }
 
-// Runs this program again with `argument`, under a limit that holds from its first instruction.
+// Runs this program again with `argument`, under a limit that applies from its first instruction.
 inline void RunLimited(int resource, size_t bytes, const char* argument) {
   const pid_t child = fork();
   CHECK(child >= 0);

@@ -1,5 +1,5 @@
-// RLIMIT_AS, set before the program starts and lowered while it runs: null and ENOMEM, nothing
-// broken, and everything works again once memory is back.
+// RLIMIT_AS, set before the program starts and lowered while it runs: null and ENOMEM, no damage,
+// and everything works again once memory is free.
 #include "oom.h"
 
 namespace {
@@ -7,15 +7,15 @@ namespace {
 constexpr size_t kMebi = size_t{1} << 20;
 constexpr size_t kBefore = 384 * kMebi;
 
-// At the end a stack that nobody kept must fit too: the heap leaves the rest of the process room.
+// At the end a new thread stack must fit too: the heap leaves memory to the rest of the process.
 int UnderTheLimit() {
   oom::RunAll(2 * kBefore, true);
   if (!OnSystemHeap()) oom::ThreadsStartAndAllocate(256 << 10);
   return 0;
 }
 
-// An allocator may own address space that it reserved before the limit came, so here the limit need
-// not be felt; what is given out must be good all the same.
+// An allocator may own address space that it reserved before the limit was set, so it need not
+// reach the limit here. Memory that it returns must be usable all the same.
 void LoweredWhileRunning() {
   oom::Limit(RLIMIT_AS, oom::StatusBytes("VmSize:") + 64 * kMebi);
   oom::RunAll(256 * kMebi, false);

@@ -1,6 +1,6 @@
-// A memory cgroup without swap kills who passes its limit. A heap that fills two thirds of the
-// limit with one size after another must therefore hand the pages from class to class, not collect
-// them.
+// A memory cgroup without swap kills a process that exceeds its limit. A heap that fills two thirds
+// of the limit with one size after another must therefore move the pages from class to class, not
+// collect them.
 #include "cgroup.h"
 #include "oom.h"
 

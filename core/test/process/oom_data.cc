@@ -1,4 +1,4 @@
-// RLIMIT_DATA counts private writable memory: as RLIMIT_AS, before the start and while running.
+// RLIMIT_DATA limits private writable memory. As RLIMIT_AS, set before the start and while running.
 #include "oom.h"
 
 namespace {

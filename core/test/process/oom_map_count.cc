@@ -1,4 +1,4 @@
-// vm.max_map_count: a program that has used up its mappings gets null or good memory, never a
+// vm.max_map_count: a program that has used up its mappings gets null or usable memory, never a
 // crash.
 #include <sys/mman.h>
 

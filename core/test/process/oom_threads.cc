@@ -1,4 +1,5 @@
-// Four threads run out of memory together under RLIMIT_AS, each freeing what the others wait for.
+// Four threads run out of memory together under RLIMIT_AS. Each frees memory that the others wait
+// for.
 #include "oom.h"
 
 namespace {

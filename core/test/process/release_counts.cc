@@ -1,5 +1,5 @@
-// What goes back to the system is no longer counted as memory in use, even where it was a part of a
-// huge page: the kernel would keep such a page whole until memory is short.
+// Purged memory is no longer resident, even where it was a part of a huge page: the kernel would
+// otherwise keep that huge page whole until memory is short.
 #include <vector>
 
 #include "../resident.h"
@@ -8,10 +8,10 @@
 namespace {
 
 constexpr size_t kMebi = size_t{1} << 20;
-constexpr size_t kBytes = 512 * kMebi;  // far beyond the size from which huge pages are used
+constexpr size_t kBytes = 512 * kMebi;  // far above the size from which huge pages are used
 constexpr size_t kObject = 5000;
 
-// Keeps one object in four, at random; two of three OS pages have none of these.
+// Keeps one object in four, at random. Two of three OS pages contain none of these.
 std::vector<void*> FillAndDrop() {
   std::vector<void*> objects, kept;
   for (size_t i = 0; i < kBytes / kObject; ++i) {
@@ -32,7 +32,7 @@ std::vector<void*> FillAndDrop() {
 }
 
 int Fall(const TestGroup& group) {
-  sleep(3);  // a younger child of a fork gets no helper
+  sleep(3);  // a younger child of a fork has no background thread
   const size_t before = group.Usage();
   const std::vector<void*> kept = FillAndDrop();
   const size_t filled = group.Usage() - before;

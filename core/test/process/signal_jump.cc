@@ -1,5 +1,5 @@
 // A handler that leaves by siglongjmp whenever the program is not inside the heap, many thousand
-// times, between calls that come as close together as they can.
+// times, between calls in quick succession.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>

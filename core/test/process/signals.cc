@@ -1,5 +1,5 @@
-// Timers interrupt a loop that does little but allocate, about ten thousand times a second. The
-// handler does not allocate; every interruption lands somewhere inside malloc or free.
+// Timers interrupt a loop of allocations about ten thousand times a second. The handler does not
+// allocate. Every interruption is somewhere inside malloc or free.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>

@@ -1,4 +1,4 @@
-// vfork and exec, posix_spawn, system and popen from a process whose threads allocate; the children
+// vfork and exec, posix_spawn, system and popen from a process whose threads allocate. The children
 // run under the same preload and check themselves.
 #include <pthread.h>
 #include <spawn.h>

@@ -1,5 +1,6 @@
-// What runs after a thread's function has returned: C++ thread_local destructors, then four rounds
-// of key destructors. They free what the thread had and allocate again, in the last round too.
+// Code that runs after a thread's function has returned: C++ thread_local destructors, then four
+// rounds of key destructors. They free the thread's objects and allocate again, in the last round
+// too.
 #include <pthread.h>
 
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace {
 
-constexpr int kKeys = 40;  // past 32 the C library allocates to store a key's value
+constexpr int kKeys = 40;  // above 32 keys the C library allocates to store a value
 constexpr int kThreads = 300;
 
 pthread_key_t g_keys[kKeys];
@@ -30,7 +31,7 @@ void Store(int key, int round) {
   CHECK(pthread_setspecific(g_keys[key], value) == 0);
 }
 
-// Four rounds is all that a thread gets; what the last one stores would be lost.
+// A thread has only four rounds. Values that the last round stores are lost.
 void Destroy(void* stored) {
   auto* value = static_cast<Value*>(stored);
   CHECK(PatternHolds(value->block, 700, static_cast<uint64_t>(value->key)));
@@ -62,7 +63,7 @@ void* Live(void*) {
   return nullptr;
 }
 
-// Frees and allocates for the first time in a destructor: the thread did not use the heap before.
+// Frees and allocates for the first time in a destructor: the thread has not used the heap before.
 void* OnlyAtTheEnd(void* value) {
   CHECK(pthread_setspecific(g_keys[0], value) == 0);
   return nullptr;

@@ -1,6 +1,5 @@
-// vfork in a program of busy threads whose child allocates and frees before it ends or starts a
-// program: the child has the parent's memory and thread-local storage, and other threads run
-// meanwhile.
+// vfork in a program with busy threads. The child allocates and frees before it ends or starts a
+// program. It has the parent's memory and thread-local storage, and other threads run meanwhile.
 #include <pthread.h>
 
 #include <atomic>
@@ -23,7 +22,7 @@ void* AllocateUntilStopped(void* seed) {
 
 void* g_from_child = nullptr;
 
-// Apart, so that the child writes to no variable of the function that returns twice.
+// A separate function, so that the child writes to no variable of the function that returns twice.
 __attribute__((noinline)) void LiveInTheChild(int round) {
   Churn<100, 12> churn(static_cast<uint64_t>(round));
   churn.Steps(5000);
@@ -47,7 +46,7 @@ __attribute__((noinline)) void ForkOnce(int round) {
   free(g_from_child);
 }
 
-// A child of vfork may do so again.
+// A child of vfork may call vfork again.
 __attribute__((noinline)) void ForkTwice() {
   const pid_t child = vfork();
   if (child == 0) {

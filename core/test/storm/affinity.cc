@@ -1,5 +1,5 @@
-// Threads that hop from CPU to CPU while they allocate, and a conductor that moves them at moments
-// they do not choose: every per-CPU critical section is cut by a migration sooner or later.
+// Threads that move from CPU to CPU while they allocate, and a thread that moves them at other
+// moments: migrations interrupt every per-CPU critical section sooner or later.
 #include <sched.h>
 
 #include "storm.h"

@@ -1,5 +1,5 @@
-// Three threads fork at the same time as three others allocate; every child checks and frees what
-// it inherited, allocates on, and starts a thread.
+// Three threads fork while three others allocate. Every child checks and frees the objects it
+// inherited, allocates, and starts a thread.
 
 #include "../child.h"
 #include "storm.h"

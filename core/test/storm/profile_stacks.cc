@@ -1,6 +1,6 @@
-// Sampling goes on and off while 64 threads allocate from stacks of every kind: deep ones,
-// coroutines, exceptions being thrown, below dlopen, in threads that end and children of forks,
-// shot at with signals. No walk of a stack crashes, waits, or writes nothing.
+// Sampling goes on and off while 64 threads allocate from stacks of every kind: deep stacks,
+// coroutines, exceptions being thrown, inside dlopen, in threads that end and children of forks,
+// interrupted by signals. No walk of a stack crashes, waits, or returns nothing.
 #include <dlfcn.h>
 #include <signal.h>
 #include <ucontext.h>
@@ -65,7 +65,7 @@ void RunCoroutine(unsigned high, unsigned low) {
   Deep(&self->random, 8);
 }
 
-// Its stack is a block of the heap.
+// The stack of this coroutine is a block of the heap.
 void SwitchStacks(uint64_t* random) {
   constexpr size_t kBytes = 1 << 16;
   Coroutine coroutine;
@@ -83,7 +83,7 @@ void SwitchStacks(uint64_t* random) {
   free(coroutine.inner.uc_stack.ss_sp);
 }
 
-// No other thread holds these, so that they really come and go.
+// No other thread uses these libraries, so that dlclose really unloads them.
 void LoadAndUnload(uint64_t* random) {
   const char* const names[] = {"libresolv.so.2", "libutil.so.1", "libanl.so.1", "libcrypt.so.1"};
   void* const handle = dlopen(names[NextRandom(random) % 4], RTLD_NOW);

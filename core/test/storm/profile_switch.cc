@@ -1,5 +1,6 @@
-// Threads that allocate, resize, free each other's blocks, end and fork, while another switches
-// sampling on and off at random rates, resets, pauses and dumps: nothing is lost, nothing stays.
+// Threads that allocate, resize, free each other's objects, end and fork, while another thread
+// switches sampling on and off at random rates, resets, pauses and dumps. No sample is lost, and
+// none stays.
 #include "../child.h"
 #include "../resident.h"
 #include "granary/profile.h"
@@ -20,13 +21,13 @@ constexpr size_t kSlots = 400;
 constexpr unsigned kMaxLog2 = 19;
 
 const storm::Deadline* g_deadline = nullptr;
-std::atomic<void*> g_exchange[64];  // blocks on their way to another thread
+std::atomic<void*> g_exchange[64];  // objects in transit to another thread
 size_t g_workers, g_cycles, g_samples;
-// Of so many cycles one is of each unusual kind. A long run is for many cycles: 30 s made 676 where
-// others used the two CPUs as well.
+// One cycle in this many is of each unusual kind. The number suits long runs: 30 s made 676 cycles
+// while other programs used the two CPUs as well.
 size_t g_kinds = 8;
 constexpr size_t kLongKinds = 64;
-size_t g_early_rss, g_last_rss;  // KiB, while nothing is collected
+size_t g_early_rss, g_last_rss;  // KiB, while there is no profile
 
 void Exchange(uint64_t* random) {
   void* const mine = malloc(RandomSize(random, 14));
@@ -130,7 +131,7 @@ int main(int argc, char** argv) {
   granary_profile_summary none;
   CHECK(granary_profile_summarize(&none, sizeof none) == -1);
   CHECK(g_cycles > 5 && g_samples > 0);
-  // What threads hold goes up and down; what each cycle left would add up.
+  // The memory that threads hold rises and falls; memory that each cycle leaks would add up.
   if (g_cycles > 3000) CHECK(g_last_rss < 2 * g_early_rss);
   printf("%zu KiB after 1,000 cycles, %zu at the end; ", g_early_rss, g_last_rss);
   printf("%zu times on and off, %zu samples\n", g_cycles, g_samples);

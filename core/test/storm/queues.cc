@@ -1,5 +1,5 @@
-// A ring of threads joined by bounded queues: each allocates, passes on, checks, frees or resizes
-// what it got, and some blocks go all the way round.
+// A ring of threads joined by bounded queues: each allocates, passes objects on, checks, frees or
+// resizes the objects it receives. Some objects travel the whole ring.
 #include <memory>
 
 #include "storm.h"

@@ -1,4 +1,4 @@
-// Eight threads call everything at random, each on its own blocks, every byte checked.
+// Eight threads make all calls at random, each on its own objects, with every byte checked.
 #include "storm.h"
 
 namespace {

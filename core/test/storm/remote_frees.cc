@@ -1,5 +1,5 @@
-// Blocks travel: six threads exchange them through slots that all share, so that most are checked
-// and freed by another thread than the one that allocated them.
+// Six threads exchange objects through slots that all share, so that another thread checks and
+// frees most of them.
 #include <memory>
 
 #include "storm.h"
@@ -35,7 +35,7 @@ void Exchange(size_t, uint64_t random) {
   }
 }
 
-// One-way traffic: even threads only allocate, odd threads only free.
+// Traffic in one direction: even threads only allocate, odd threads only free.
 void ProduceOrConsume(size_t index, uint64_t random) {
   while (!g_deadline->Passed()) {
     for (int i = 0; i < 500; ++i) {

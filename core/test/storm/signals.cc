@@ -1,5 +1,5 @@
-// Every thread is shot at by the others with signals while it allocates; the handler works on its
-// own stack and returns into whatever instruction of the heap was interrupted.
+// Every thread receives signals from the others while it allocates. The handler runs on its own
+// stack and returns into the interrupted instruction of the heap.
 #include <signal.h>
 
 #include "storm.h"

@@ -1,5 +1,5 @@
-// What every storm shares: --smoke (the default, a few seconds) or --long N (N seconds), a seed
-// that is printed and can be given again with --seed N, a group of threads, and a deadline.
+// Shared by all storms: --smoke (the default, a few seconds) or --long N (N seconds), a printed
+// seed that --seed N repeats, a group of threads, and a deadline.
 #ifndef GRANARY_TEST_STORM_STORM_H_
 #define GRANARY_TEST_STORM_STORM_H_
 
@@ -54,7 +54,7 @@ class Deadline {
   double end_;
 };
 
-// A block that knows what must be in it, so that whoever holds it can check it.
+// An object that contains what is needed to check it, so that any thread can check it.
 struct Block {
   void* address = nullptr;
   size_t size = 0;

@@ -1,5 +1,5 @@
-// Threads that live for a moment: each frees what its predecessor left, leaves something of its own
-// and ends; hundreds follow one another on each of four lines.
+// Threads with a short life: each frees what its predecessor left, leaves objects of its own and
+// ends. Hundreds follow one another on each of four lines.
 #include "storm.h"
 
 namespace {

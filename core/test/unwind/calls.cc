@@ -1,4 +1,4 @@
-// Ordinary calls: deep ones, large and variable frames, realigned stacks, callbacks from the C
+// Ordinary calls: deep calls, large and variable frames, realigned stacks, callbacks from the C
 // library, tail calls, calls that do not return.
 #include <alloca.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Keeps what follows from being the last call of its function.
+// Prevents the call before it from being the last call of its function.
 void After() { __asm__ volatile("" ::: "memory"); }
 
 __attribute__((noinline)) void Deep(int depth) {
@@ -98,7 +98,8 @@ jmp_buf g_back;
   longjmp(g_back, 1);
 }
 
-// The call of Leave is its last instruction, so the return address is already in another function.
+// The call of Leave is the last instruction of its function, so the return address is already in
+// another function.
 __attribute__((noinline)) void CallLast(int condition) {
   After();
   if (condition != 0) Leave();
@@ -121,8 +122,8 @@ void TestCalls() {
 }
 
 namespace {
-// Before main.
+// Runs before main.
 __attribute__((constructor)) void OnLoad() { ExpectSame("constructor"); }
-// After it.
+// Runs after main.
 __attribute__((destructor)) void OnExit() { ExpectSame("destructor"); }
 }  // namespace

@@ -14,7 +14,7 @@ _Unwind_Reason_Code AddFrame(_Unwind_Context* context, void* to) {
   Stack& stack = *static_cast<Stack*>(to);
   int exact = 0;
   const uintptr_t pc = _Unwind_GetIPInfo(context, &exact);
-  // The walker counts an interrupted instruction as if the one before had been a call.
+  // The walker reports an interrupted instruction as if a call were before it.
   if (pc != 0 && stack.count < Stack::kMost) stack.frame[stack.count++] = pc + (exact ? 1 : 0);
   return _URC_NO_REASON;
 }
@@ -46,12 +46,12 @@ void WalkFrom(const granary::unwind::Registers& start, Stack* stack) {
 __attribute__((noinline)) void AskReference(Stack* stack) {
   stack->count = 0;
   _Unwind_Backtrace(AddFrame, stack);
-  // The first is in this function.
+  // The first frame is in this function.
   for (size_t i = 1; i < stack->count; ++i) stack->frame[i - 1] = stack->frame[i];
   if (stack->count > 0) --stack->count;
 }
 
-// The reference begins in the function itself, the walker at its caller.
+// The reference begins in the function itself, the walker in its caller.
 __attribute__((noinline)) void ExpectSame(const char* where) {
   Stack walked, reference;
   WalkFrom(granary::unwind::Here(), &walked);
@@ -68,7 +68,7 @@ __attribute__((noinline)) void ExpectSame(const char* where) {
 __attribute__((noinline)) Stack ExpectPrefix(const char* where) {
   Stack walked, reference;
   WalkFrom(granary::unwind::Here(), &walked);
-  // Where tables are wrong the reference may crash.
+  // With wrong tables the reference may crash.
   const bool complete = walked.result.stop == granary::unwind::Stop::kOutermost;
   if (complete) AskReference(&reference);
   for (size_t i = 0; i < walked.count && i + 1 < reference.count; ++i) {

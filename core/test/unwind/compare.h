@@ -1,4 +1,4 @@
-// Holds the walker against the unwinder of the compiler's run-time library, frame by frame.
+// Compares the walker with the unwinder of the compiler's run-time library, frame by frame.
 #ifndef GRANARY_TEST_UNWIND_COMPARE_H_
 #define GRANARY_TEST_UNWIND_COMPARE_H_
 
@@ -14,19 +14,19 @@ struct Stack {
   granary::unwind::Result result;
 };
 
-// As the library sees it, from the function that `start` is in.
+// The walker's frames, from the function of `start` on.
 void WalkFrom(const granary::unwind::Registers& start, Stack* stack);
 
-// As the compiler's library sees it, from the caller of the function that calls this.
+// The reference's frames, from the caller of the function that calls this.
 void AskReference(Stack* stack);
 
-// Ends the test unless both agree on the stack of the caller and it is complete.
+// Fails the test unless both agree on the caller's stack and the stack is complete.
 void ExpectSame(const char* where);
 
-// Likewise, but only that nothing differs as far as the walker came. Returns its frames.
+// The same, but only as far as the walker came. Returns the number of its frames.
 Stack ExpectPrefix(const char* where);
 
-// How often the two were compared.
+// The number of comparisons.
 extern unsigned g_comparisons;
 
 #endif  // GRANARY_TEST_UNWIND_COMPARE_H_

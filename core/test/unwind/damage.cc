@@ -1,4 +1,5 @@
-// Registers and stacks that lead anywhere: a walk ends, and touches nothing that is not there.
+// Registers and stacks that lead to random addresses: a walk terminates, and reads only mapped
+// memory.
 #include <errno.h>
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
-// A trap after every instruction: prologues, epilogues, PLT stubs, lazy binding, the C library's
-// hand-written code and the kernel's. x86-64 only; elsewhere no program may trap itself.
+// A trap after every instruction: prologues, epilogues, PLT stubs, lazy binding, hand-written code
+// of the C library and of the kernel. x86-64 only: on other machines a program cannot trap itself.
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,7 +20,7 @@ void Step(int) {
   g_complete += stack.result.stop == granary::unwind::Stop::kOutermost;
 }
 
-// By the flags that a handler returns with: changing them in place would need the stack.
+// Sets the flags with which a handler returns: setting them in place would need the stack.
 void Flip(int, siginfo_t*, void* context) {
   constexpr greg_t kTrap = 0x100;
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] ^= kTrap;
@@ -37,7 +37,7 @@ __attribute__((noinline)) void Work(char* text, size_t size) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   snprintf(text, size, "%d %ld", numbers[0], static_cast<long>(now.tv_sec));
   memmove(text + 1, text, strlen(text));
-  // Called for the first time: bound now, where binding is lazy.
+  // The first call: bound now, if binding is lazy.
   Hide(reinterpret_cast<void*>(static_cast<uintptr_t>(labs(atol(text)))));
 }
 

@@ -1,4 +1,4 @@
-// Allocations of exceptions that are being thrown, and what runs while frames are left.
+// Allocations while exceptions are thrown, and code that runs while frames are unwound.
 #include <stdlib.h>
 
 #include <stdexcept>
@@ -40,7 +40,7 @@ __attribute__((noinline)) void ThrowAgain() {
 }  // namespace
 
 #if defined(__GLIBC__)
-// __cxa_allocate_exception asks malloc.
+// __cxa_allocate_exception calls malloc.
 extern "C" void* __libc_malloc(size_t size);
 extern "C" void* malloc(size_t size) {
   if (g_watch) {

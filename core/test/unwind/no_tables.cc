@@ -1,11 +1,11 @@
-// Code that no table describes: written by hand, or while the program runs.
+// Code that no table describes: hand-written code, and code generated at run time.
 #include <sys/mman.h>
 
 #include "../check.h"
 #include "compare.h"
 #include "shapes.h"
 
-// What returns at once after the call needs no guess (epilogue_test.cc).
+// A function that returns directly after the call needs no guess (epilogue_test.cc).
 #if defined(__x86_64__)
 __asm__(
     ".text\n.globl CallWithFramePointer, CallWithout\n"
@@ -46,7 +46,7 @@ void Look() {
 #if defined(__x86_64__)
 constexpr bool kGuessesOnlyOnce = true;
 #else
-// From there on by frame records only, which the functions of this program may lack.
+// From there on the walk uses only frame records, which the functions of this program may lack.
 constexpr bool kGuessesOnlyOnce = false;
 #endif
 
@@ -82,7 +82,7 @@ void CompiledNow() {
 void TestNoTables() {
   ExpectGuess(CallWithFramePointer);
   CompiledNow();
-  // Nothing is known behind this one; the walk ends, or says that it guessed.
+  // No table describes this function. The walk ends, or reports that it guessed.
   CallWithout(Look);
   CHECK(g_seen.count >= 1);
   CHECK(g_seen.result.stop != Stop::kOutermost || g_seen.result.guessed);

@@ -1,4 +1,4 @@
-// Handlers on the thread's stack, on another one, and in each other.
+// Handlers on the thread's stack, on another stack, and inside each other.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -26,8 +26,8 @@ void Outer(int) {
 
 volatile sig_atomic_t g_ticks = 0;
 
-// Where a timer interrupts is anywhere, also in hand-written code of the C library that describes
-// itself badly; there the walker may stop, but must not say anything else than the reference.
+// A timer may interrupt any instruction, also hand-written code of the C library with wrong tables.
+// There the walker may stop, but may not report other frames than the reference.
 void Tick(int) {
   ExpectPrefix("timer");
   g_ticks = g_ticks + 1;

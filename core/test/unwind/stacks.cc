@@ -1,4 +1,4 @@
-// Stacks that the program made itself.
+// Stacks that the program allocates itself.
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kBytes = 1 << 17;
 
-// Between two pages that nobody may touch.
+// Between two inaccessible pages.
 char* NewStack() {
   char* const whole = static_cast<char*>(
       mmap(nullptr, kBytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -61,7 +61,7 @@ int OnOwnStack(void*) {
 void Clone() {
   char* const stack = NewStack();
   const pid_t child = clone(OnOwnStack, stack + kBytes, CLONE_VM | SIGCHLD, nullptr);
-  // Emulators know no such child.
+  // Emulators do not support such a child.
   if (child < 0) {
     CHECK(errno == EINVAL);
   } else {

@@ -1,4 +1,5 @@
-// Threads: small and large stacks, what runs when they end, and modules that come and go meanwhile.
+// Threads: small and large stacks, code that runs when threads end, and modules that are loaded and
+// unloaded meanwhile.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -38,7 +39,7 @@ void RunThread(size_t stack_bytes) {
 
 std::atomic<bool> g_stop;
 
-// Every one of its stacks goes through whatever modules the other thread has just left behind.
+// Each of its stacks includes a module that the other thread has just unloaded.
 void* LoadAndUnload(void*) {
   const char* const names[] = {"libgcc_s.so.1", "libm.so.6", "libresolv.so.2", "libutil.so.1"};
   while (!g_stop) {

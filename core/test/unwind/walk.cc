@@ -1,5 +1,5 @@
-// Stacks of every shape, compiled in several ways (core/test/unwind.cmake): the walker of the heap
-// profiles must see what the compiler's own unwinder sees.
+// Stacks of every shape, compiled in several variants (core/test/unwind.cmake): the walker of the
+// heap profiles must find the same frames as the compiler's own unwinder.
 #include "../check.h"
 #include "compare.h"
 #include "shapes.h"
