@@ -1,5 +1,5 @@
-// Package advice says in words what results mean for a goal: which allocator, by how much, how surely,
-// and how to put it to use.
+// Package advice explains in text what results mean for a goal: which allocator is best, by how much, with
+// what confidence, and how to deploy it.
 package advice
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-// A Goal is what somebody wants of an allocator, and the rows that tell.
+// A Goal is a property that a user optimises, such as throughput or memory, with the rows that measure it.
 type Goal struct {
 	Name  string // as given on the command line
 	Title string
@@ -48,10 +48,10 @@ func Find(name string) (Goal, error) {
 	return Goal{}, fmt.Errorf("there is no goal %q; choose from %s", name, strings.Join(known, ", "))
 }
 
-// Takes is true of the rows that tell about the goal.
+// Takes reports whether a row measures the goal.
 func (g Goal) Takes(r result.Row) bool { return g.takes(r) }
 
-// A Standing is how one contender stands to the best for a goal.
+// A Standing compares one contender with the best contender for a goal.
 type Standing struct {
 	Contender allocators.Contender
 	Cost      float64             // geometric mean over the rows of how many times worse than the best of the row
@@ -59,14 +59,15 @@ type Standing struct {
 	Missing   int                 // rows that it has no value of
 }
 
-// A Verdict is what the results say about a goal.
+// A Verdict is the order of the contenders for a goal, derived from the results.
 type Verdict struct {
 	Goal      Goal
 	Rows      int
 	Standings []Standing // the best first; those with missing rows last
 }
 
-// Judge works out the verdict. ok is false when no row tells about the goal, or nobody has all of them.
+// Judge computes the verdict. ok is false if no row measures the goal, or if no contender has values in
+// all these rows.
 func Judge(r *result.Results, goal Goal) (v Verdict, ok bool) {
 	v.Goal = goal
 	rows := telling(r, goal)
@@ -105,7 +106,7 @@ func Judge(r *result.Results, goal Goal) (v Verdict, ok bool) {
 	return v, true
 }
 
-// telling are the rows of a goal that have only positive values: a ratio to zero says nothing.
+// telling are the rows of a goal with positive values only: a ratio to zero is not defined.
 func telling(r *result.Results, goal Goal) []result.Row {
 	var out []result.Row
 	for _, row := range r.Rows {
@@ -218,8 +219,8 @@ func Pairs(r *result.Results, goal Goal) [][]Pair {
 	return out
 }
 
-// Effect is the ratio of one contender's cost for a goal to that of another, by rounds; ok is false when
-// no row that both have tells about the goal.
+// Effect is the ratio of one contender's cost for a goal to another's, compared by rounds. ok is false if
+// the two have no row of the goal in common.
 func Effect(r *result.Results, goal Goal, contender, base string) (c estimate.Comparison, ok bool) {
 	rows := telling(r, goal)
 	a, b := scored(r, rows, contender), scored(r, rows, base)

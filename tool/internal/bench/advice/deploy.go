@@ -7,7 +7,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 )
 
-// A Recipe is how to put an allocator to use somewhere: the exact lines.
+// A Recipe holds the exact lines that deploy an allocator in one environment.
 type Recipe struct{ Where, Lines string }
 
 // Deploy are the recipes of a contender. The C library's own allocator needs variables only.

@@ -12,7 +12,7 @@ import (
 // effect is the difference that is worth another round.
 const effect = 0.03
 
-// Sentences are the verdict in words.
+// Sentences returns the verdict as text.
 func (v Verdict) Sentences() []string {
 	best := v.Standings[0]
 	var out []string
@@ -65,7 +65,7 @@ func more(ratio float64) string {
 	return fmt.Sprintf("%.1f %% more", (ratio-1)*100)
 }
 
-// widest is the ratio from which on an interval says only that the rounds do not bound it.
+// widest is the ratio above which an end of an interval is printed as unbounded.
 const widest = 10
 
 func span(i estimate.Interval) string {
@@ -78,10 +78,10 @@ func span(i estimate.Interval) string {
 	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", estimate.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
 }
 
-// affordable is how many rounds a reader may be told to run.
+// affordable is the maximum number of rounds that the advice proposes.
 const affordable = 50
 
-// further says how many rounds in all would tell all of them apart.
+// further states how many rounds in total would show a difference between all of them.
 func further(all []estimate.Comparison) string {
 	most, rounds := 0, 0
 	for _, c := range all {

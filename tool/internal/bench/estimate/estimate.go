@@ -1,5 +1,5 @@
-// Package estimate holds the statistics of the workbench: quantiles, confidence intervals, ratios and
-// means. It does not depend on what is measured; its tests use inputs with known answers.
+// Package estimate computes the statistics of the benchmarks: quantiles, confidence intervals, ratios and
+// means. It does not depend on the measured quantity; its tests use inputs with known answers.
 package estimate
 
 import (
@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Confidence is the level of every interval the workbench prints. It lies above 95 % so that at least
+// Confidence is the level of every interval that the benchmarks print. It is above 95 % so that at least
 // 95 of 100 comparisons of an allocator with itself show no difference.
 const Confidence = 0.98
 
@@ -70,7 +70,7 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Holds is true when v lies in the interval.
+// Holds reports whether v is inside the interval.
 func (i Interval) Holds(v float64) bool { return i.Low <= v && v <= i.High }
 
 // Range is the least and the greatest value.
@@ -112,12 +112,12 @@ type Comparison struct {
 	Scatter float64 `json:"scatter"`
 }
 
-// Differs is true when the data show a difference: the interval of the ratio leaves 1 out.
+// Differs reports whether the data show a difference: the interval of the ratio does not contain 1.
 func (c Comparison) Differs() bool { return c.Rounds > 0 && !c.Interval.Holds(1) }
 
-// Compare gives the ratio a/b of paired values with Student's interval of its logarithm. Pairing by
-// round takes out what slows a whole round; the logarithm makes a/b and b/a mirror images. A bootstrap
-// would be too narrow for the three to ten rounds of a benchmark.
+// Compare returns the ratio a/b of paired values with Student's interval of its logarithm. Pairing by
+// round removes an effect that slows a whole round; the logarithm makes a/b and b/a symmetric. A bootstrap
+// interval would be too narrow for the three to ten rounds of a benchmark.
 func Compare(a, b []float64) Comparison {
 	logs := make([]float64, 0, len(a))
 	for i := range min(len(a), len(b)) {
@@ -142,12 +142,12 @@ func margin(scatter float64, n int) float64 {
 	return StudentQuantile((1+Confidence)/2, float64(n-1)) * scatter / math.Sqrt(float64(n))
 }
 
-// mostRounds is where RoundsToTell gives up.
+// mostRounds is the largest number that RoundsToTell returns.
 const mostRounds = 1000
 
-// RoundsToTell is how many rounds it would take in all until a difference as large as effect (0.03 is
-// 3 %) shows, if they scatter as those so far; false when a thousand are not enough, or nothing is known
-// of the scatter.
+// RoundsToTell estimates the total number of rounds that show a difference as large as effect (0.03 is 3
+// %), if further rounds scatter like the measured ones. It returns false if a thousand rounds are not
+// enough, or if the scatter is unknown.
 func (c Comparison) RoundsToTell(effect float64) (int, bool) {
 	if math.IsNaN(c.Scatter) || c.Rounds < 2 || effect <= 0 {
 		return 0, false
@@ -160,8 +160,8 @@ func (c Comparison) RoundsToTell(effect float64) (int, bool) {
 	return 0, false
 }
 
-// CompareApart gives the ratio a/b of values that were not measured in the same rounds, such as those of
-// two results of different days, with Welch's interval of its logarithm.
+// CompareApart returns the ratio a/b of values that were not measured in the same rounds, such as two
+// results of different days, with Welch's interval of its logarithm.
 func CompareApart(a, b []float64) Comparison {
 	x, y := logarithms(a), logarithms(b)
 	if len(x) == 0 || len(y) == 0 {

@@ -14,16 +14,17 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// ErrNoGroup says that no group can be made here: that takes root, or a delegated group, with the memory controller.
+// ErrNoGroup reports that this process cannot create a control group: it needs root or a delegated group,
+// with the memory controller.
 var ErrNoGroup = errors.New("no memory control group can be made here")
 
-// A Group is a memory control group of our own.
+// A Group is a memory control group that this process created.
 type Group struct {
 	path    string
 	version int
 }
 
-// GroupUsage is what a group holds, in bytes.
+// GroupUsage is the memory charged to a group, in bytes.
 type GroupUsage struct {
 	Current, Peak float64
 	Kernel        float64 // of Current: page tables, stacks, sockets and other memory of the kernel
@@ -31,7 +32,8 @@ type GroupUsage struct {
 
 var made atomic.Int64 // for their names
 
-// MakeGroup makes a group below this process's own, so that the limits that hold for this process go on to hold.
+// MakeGroup creates a group below this process's own group, so that the limits of this process still
+// apply.
 func MakeGroup(proc procfs.FS) (*Group, error) {
 	parent, version, err := proc.Group(os.Getpid(), "memory")
 	if err != nil {
@@ -49,7 +51,7 @@ func MakeGroup(proc procfs.FS) (*Group, error) {
 	return g, nil
 }
 
-// sweep removes what runs that were killed have left behind.
+// sweep removes groups that killed runs left behind.
 func sweep(parent string) {
 	left, _ := filepath.Glob(filepath.Join(parent, "granary-bench-*")) // well formed
 	for _, path := range left {
@@ -68,7 +70,7 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Read reads what the group holds now.
+// Read returns the present memory usage of the group.
 func (g *Group) Read() (GroupUsage, error) {
 	current, peak := "memory.current", "memory.peak"
 	if g.version == 1 {
@@ -106,7 +108,8 @@ func (g *Group) number(name string) (float64, error) {
 	return v, nil
 }
 
-// Remove removes the group once its processes are gone; the kernel takes a moment to see that they are.
+// Remove removes the group after its processes have ended. It retries: the kernel notes their end after a
+// short delay.
 func (g *Group) Remove() {
 	for range 100 {
 		if err := os.Remove(g.path); !errors.Is(err, syscall.EBUSY) {
@@ -116,7 +119,7 @@ func (g *Group) Remove() {
 	}
 }
 
-// ReadTable reads a file of lines that are a name and a number.
+// ReadTable reads a file in which each line is a name and a number.
 func ReadTable(path string) (map[string]float64, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -132,8 +135,8 @@ func ReadTable(path string) (map[string]float64, error) {
 	return out, nil
 }
 
-// Throttled is for how many seconds in all a CPU limit has stopped the threads of this process's group; 0 where
-// there is no limit.
+// Throttled returns for how many seconds in total a CPU limit has stopped the threads of this process's
+// group. It returns 0 without a limit.
 func Throttled(proc procfs.FS) float64 {
 	path, version, err := proc.Group(os.Getpid(), "cpu")
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LoadPlan is an open-loop load: a request is due when the clock says so, whether or not the ones before it
-// were answered, and its latency counts from then. A server that stalls therefore shows every request that
-// it kept waiting (no coordinated omission). It is so many requests a second for so long, over so many connections.
+// LoadPlan is an open-loop load with a rate, a duration and a number of connections. Each request has a
+// scheduled time, which does not depend on the answers to earlier requests, and its latency is measured
+// from that time. The latencies of a server that stalls therefore include every request that waited (no
+// coordinated omission).
 type LoadPlan struct {
 	Rate        float64 // requests a second
 	Duration    time.Duration
 	Connections int
-	// Do sends request n and waits for its answer. It is called by one goroutine a connection.
+	// Do sends request n and waits for its answer. One goroutine for each connection calls it.
 	Do func(ctx context.Context, connection int, n int) error
 }
 
-// LoadOutcome is what came of a load.
+// LoadOutcome holds the measured throughput and latencies of a load.
 type LoadOutcome struct {
 	latencies *hdrhistogram.Histogram // nanoseconds
 	Requests  int
@@ -93,8 +94,8 @@ func (p LoadPlan) intended(start time.Time, n int) time.Time {
 	return start.Add(time.Duration(float64(n) / p.Rate * float64(time.Second)))
 }
 
-// pace hands every request over when it is due. It keeps a thread of its own, as the runtime's timers
-// are a millisecond late now and then, which would count as latency.
+// pace passes every request on at its scheduled time. It keeps a thread of its own: the runtime's timers
+// are sometimes a millisecond late, and that delay would add to the latency.
 func (p LoadPlan) pace(ctx context.Context, start time.Time, total int, due chan<- int) {
 	defer close(due)
 	runtime.LockOSThread()

@@ -1,5 +1,5 @@
-// Package measure starts a program or a server, puts it under load, and reads its time and memory from
-// the kernel. It leaves no process behind.
+// Package measure starts a program or a server, sends load to it, and reads its time and memory from the
+// kernel. It leaves no process behind.
 package measure
 
 import (
@@ -25,7 +25,7 @@ type Spec struct {
 	Env  []string
 	Dir  string
 	Log  string // the file that takes its output
-	// Credential is whom it runs as; nil is the user of this process.
+	// Credential is the user that runs the program; nil is the user of this process.
 	Credential *syscall.Credential
 }
 
@@ -35,7 +35,7 @@ type Process struct {
 	group int
 	log   string
 	done  chan struct{}
-	// What follows is there once done is closed.
+	// The fields below are valid after done is closed.
 	err   error // how it failed, if it did
 	usage syscall.Rusage
 	over  time.Time
@@ -68,8 +68,8 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// ended returns when a child has ended. Unlike waiting for it, this sees nothing of stops, such as package cpushare
-// makes. Where the kernel cannot tell, waiting does.
+// ended returns after the child has ended. Unlike a wait, it ignores stops of the child, such as those by
+// package cpushare. If the kernel offers no pidfd, it returns immediately and the caller's wait applies.
 func ended(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *Process) Died(name string) error {
 	return fmt.Errorf("%s %s; the end of its log says: %s", name, how, p.LogTail(5))
 }
 
-// Log is what the program has printed so far.
+// Log returns the present content of the program's log.
 func (p *Process) Log() (string, error) {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *Process) Log() (string, error) {
 	return string(data), nil
 }
 
-// Output is everything an ended process printed, and how it failed, if it did.
+// Output returns all output of an ended process, and an error if the process failed.
 func (p *Process) Output() (string, error) {
 	<-p.done
 	data, err := os.ReadFile(p.log)
@@ -169,7 +169,8 @@ func (p *Process) LogTail(lines int) string {
 	return tail
 }
 
-// WaitReady calls probe until it succeeds. It gives up when the process ends or the time is over.
+// WaitReady calls probe until it succeeds. It returns an error if the process ends or the time limit
+// passes.
 func (p *Process) WaitReady(ctx context.Context, name string, limit time.Duration, probe func(context.Context) error) error {
 	deadline := time.After(limit)
 	for {
@@ -189,7 +190,7 @@ func (p *Process) WaitReady(ctx context.Context, name string, limit time.Duratio
 	}
 }
 
-// FreePort is a loopback port that nothing listens on at the moment.
+// FreePort returns a loopback port on which no program listens at present.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -220,8 +221,8 @@ func Output(ctx context.Context, path string, args, env []string) (string, error
 	return string(out), nil
 }
 
-// Lines runs a program to its end and hands each line of its output over as it comes. What it says on
-// standard error is in the error, should it fail. When ctx ends, its group is killed.
+// Lines runs a program to its end and passes on each line of its output as soon as it is printed. If the
+// program fails, the error contains its standard error. If ctx ends, the process group is killed.
 func Lines(ctx context.Context, path string, args, env []string, line func(string)) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = env
@@ -258,8 +259,8 @@ func Lines(ctx context.Context, path string, args, env []string, line func(strin
 	return nil
 }
 
-// Clean is environ without the variables that change what a program's allocator does, so that only
-// the contender's own apply.
+// Clean returns environ without the variables that configure a program's allocator, so that only the
+// contender's own variables apply.
 func Clean(environ []string) []string {
 	drop := []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "MALLOC_CONF", "GLIBC_TUNABLES"}
 	prefixes := []string{"MALLOC_", "MIMALLOC_", "TCMALLOC_", "GRANARY_"}

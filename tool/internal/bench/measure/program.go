@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a finished program took. Every figure comes from the kernel at the program's end, so none depends
-// on how long the program ran.
+// Usage holds the CPU time, memory and faults of a finished program. The kernel reports every figure at
+// the program's end, so the figures are exact for short programs too.
 type Usage struct {
 	Wall, User, Sys float64 // seconds
 	PeakRSS         float64 // bytes: of the program, or of the largest child that it waited for
@@ -27,9 +27,9 @@ type Usage struct {
 
 // launcher is a shell that forks, prints the number of its child, and leaves it waiting for a byte on descriptor 3.
 //
-// The kernel counts into a program's peak RSS what its process occupied before exec. A child of this process would
-// start with our megabytes; the child of a small shell starts with almost none. And the clock starts at the byte,
-// when the shell has nothing more to do.
+// The kernel includes in a program's peak RSS the memory of its process before exec. A child of this
+// process would start with this process's megabytes; the child of a small shell starts with almost none.
+// The clock starts at the byte, when the shell has nothing more to do.
 //
 // A second child holds descriptor 4, whose other end only this process has: should this process die, it kills the
 // group.
@@ -132,7 +132,7 @@ func exports(variables []string) string {
 	return b.String()
 }
 
-// settled waits until the child sleeps in its read, so that its faults so far can be subtracted.
+// settled waits until the child sleeps in its read, so that its faults before that can be subtracted.
 func settled(ctx context.Context, proc procfs.FS, pid int) (procfs.Stat, error) {
 	for range 1000 {
 		st, err := proc.Stat(pid)
@@ -169,7 +169,7 @@ func (p *Process) AwaitExec(ctx context.Context, proc procfs.FS) {
 	}
 }
 
-// wait takes the status of a launched program that has ended.
+// wait reaps a launched program that has ended and returns its status.
 func (p *Process) wait() error {
 	var status unix.WaitStatus
 	for {
@@ -190,7 +190,7 @@ func (p *Process) wait() error {
 	return nil
 }
 
-// Usage is what a launched program took. It waits for the program's end.
+// Usage waits for the end of a launched program and returns its usage.
 func (p *Process) Usage() Usage {
 	u := UsageOf(p.Rusage())
 	u.Wall = p.over.Sub(p.held.begun).Seconds()
@@ -198,7 +198,7 @@ func (p *Process) Usage() Usage {
 	return u
 }
 
-// UsageOf is what the kernel accounted to a process.
+// UsageOf converts the kernel's accounting of a process.
 func UsageOf(u syscall.Rusage) Usage {
 	return Usage{
 		User: seconds(u.Utime), Sys: seconds(u.Stime), PeakRSS: float64(u.Maxrss) * 1024,
@@ -208,8 +208,8 @@ func UsageOf(u syscall.Rusage) Usage {
 
 func seconds(tv syscall.Timeval) float64 { return float64(tv.Sec) + float64(tv.Usec)/1e6 }
 
-// Program runs a program to its end with variables added to its environment alone, and returns what it took and what
-// it printed.
+// Program runs a program to its end with the given variables added to its environment, and returns its
+// usage and its output.
 func Program(ctx context.Context, proc procfs.FS, spec Spec, variables []string) (Usage, string, error) {
 	p, err := Launch(ctx, proc, spec, variables)
 	if err != nil {

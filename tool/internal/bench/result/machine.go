@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what a reader of results must know about where they come from.
+// Machine describes the machine on which results were measured.
 type Machine struct {
 	CPU          string `json:"cpu"`
 	CPUs         int    `json:"cpus"`
@@ -22,13 +22,13 @@ type Machine struct {
 	HugePages    string `json:"transparent_huge_pages"`
 	Governor     string `json:"governor,omitempty"`
 	LoadBefore   string `json:"load_before"`
-	// Limits of this process's control group; empty where there are none.
+	// Limits of this process's control group; empty without a limit.
 	MemoryLimit string `json:"memory_limit,omitempty"`
 	CPULimit    string `json:"cpu_limit,omitempty"`
 }
 
-// Facts reads the machine's files under root, which is "/" on a live machine. What is missing stays
-// empty.
+// Facts reads the machine's files under root, which is "/" on a live machine. A field whose file is
+// missing stays empty.
 func Facts(root string) Machine {
 	read := func(path string) string {
 		data, _ := os.ReadFile(filepath.Join(root, path))
@@ -69,8 +69,8 @@ func chosen(line string) string {
 	return word
 }
 
-// limits are those of this process's control groups, of version 2 or 1. In a container the group's own path often
-// cannot be seen, and the top of the tree is its group.
+// limits are those of this process's control groups, of version 2 or 1. In a container the path of the
+// group often does not exist; there the root of the tree is its group.
 func limits(read func(string) string) (memory, cpu string) {
 	groups := read("proc/self/cgroup")
 	look := func(mount, controller, name string) string {
@@ -101,7 +101,8 @@ func groupOf(text, controller string) string {
 	return "/"
 }
 
-// unlimited makes nothing of what stands for no limit: "max", and in version 1 all that 64 bits hold but a page.
+// unlimited returns an empty text for a value that means no limit: "max", and in version 1 the largest
+// 64-bit number of whole pages.
 func unlimited(text string) string {
 	if strings.HasPrefix(text, "max") {
 		return ""

@@ -17,7 +17,7 @@ import (
 // Schema names the layout of the JSON file.
 const Schema = "granary-bench/2"
 
-// Better says which of two values is to be preferred.
+// Better is the direction of a metric: whether a lower or a higher value is preferable.
 type Better string
 
 // The directions of a metric. A Neutral one is shown but never compared.
@@ -60,7 +60,7 @@ type Series struct {
 	Points    [][2]float64 `json:"points"`
 }
 
-// A Failure says why a contender has no values from some round on.
+// A Failure records why a contender has no values from a given round on.
 type Failure struct {
 	Subject   string `json:"subject,omitempty"`
 	Contender string `json:"contender"`
@@ -68,7 +68,7 @@ type Failure struct {
 	Reason    string `json:"reason"`
 }
 
-// A Sample is what one run of one contender yields.
+// A Sample holds the values of one run of one contender.
 type Sample struct {
 	values map[Key]float64
 	order  []Key
@@ -101,13 +101,13 @@ func (s *Sample) Get(phase, metric string) (float64, bool) {
 // Trace records a series; its contender and round are filled in later.
 func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
 
-// Note records a sentence about the whole results.
+// Note records a remark about all results of the run.
 func (s *Sample) Note(sentence string) { s.notes = append(s.notes, sentence) }
 
 // Ran records when the run was and what disturbed it.
 func (s *Sample) Ran(run Run) { s.run = &run }
 
-// Empty is true when nothing was recorded.
+// Empty reports whether the sample has no values.
 func (s *Sample) Empty() bool { return len(s.order) == 0 }
 
 // A Run is one visit of one contender, and what the rest of the machine did meanwhile.
@@ -126,14 +126,15 @@ type Run struct {
 	LoadAfter string  `json:"load_after,omitempty"`
 }
 
-// A Session is one call of the tool that added rounds.
+// A Session is one call of the command that added rounds.
 type Session struct {
 	Started time.Time `json:"started"`
 	Version string    `json:"version"`
 	Machine Machine   `json:"machine"`
 }
 
-// Results is everything a run of the workbench yields, and the JSON file's content.
+// Results holds all measured values of a scenario with the facts about the run. It is the content of the
+// JSON file.
 type Results struct {
 	Schema       string                 `json:"schema"`
 	Scenario     string                 `json:"scenario"`
@@ -153,7 +154,7 @@ type Results struct {
 	Notes        []string               `json:"notes,omitempty"`
 }
 
-// Add takes in the sample of one contender and round.
+// Add adds the sample of one contender and round to the results.
 func (r *Results) Add(contender string, round int, s Sample) {
 	for _, key := range s.order {
 		r.Observations = append(r.Observations, Observation{contender, round, key.Phase, key.Metric, s.values[key]})
@@ -194,14 +195,15 @@ func (r *Results) RoundsOf(contender string) int {
 	return len(seen)
 }
 
-// Note adds a sentence about the whole, once.
+// Note adds a remark about all results, unless they already contain it.
 func (r *Results) Note(sentence string) {
 	if !slices.Contains(r.Notes, sentence) {
 		r.Notes = append(r.Notes, sentence)
 	}
 }
 
-// WriteJSON writes the results to path, which is complete or not there at all.
+// WriteJSON writes the results to path. The file is replaced as a whole: a reader never finds a part of
+// it.
 func (r *Results) WriteJSON(path string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

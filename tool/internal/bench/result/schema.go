@@ -92,7 +92,7 @@ func tag(f reflect.StructField) (name, optional string) {
 	return name, optional
 }
 
-// word is a type as a reader of JSON knows it.
+// word is the name of a Go type in the terms of JSON.
 func word(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// A Suite is what a folder of several scenarios' results says about how they were measured.
+// A Suite records how the results in a folder of several scenarios were measured.
 type Suite struct {
 	Size string   `json:"size"`
 	Said []string `json:"said"` // a sentence for each call of the command that added rounds
@@ -17,7 +17,7 @@ type Suite struct {
 
 const suiteFile = "suite.json"
 
-// ReadSuite reads what a folder says; nothing where it does not exist yet.
+// ReadSuite reads the record from a folder. It returns an empty Suite if the folder has none.
 func ReadSuite(dir string) (Suite, error) {
 	var s Suite
 	data, err := os.ReadFile(filepath.Join(dir, suiteFile))
@@ -33,7 +33,7 @@ func ReadSuite(dir string) (Suite, error) {
 	return s, nil
 }
 
-// Write puts it into the folder.
+// Write writes the record into the folder.
 func (s Suite) Write(dir string) error {
 	data, err := json.MarshalIndent(s, "", " ")
 	if err == nil {

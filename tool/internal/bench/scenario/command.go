@@ -19,7 +19,7 @@ func (s Scenario) Command() cli.Command {
 	return cli.Command{Name: "bench " + s.Name, Usage: "[options]", Summary: s.Summary, About: s.About, Examples: s.Examples, Setup: s.setup}
 }
 
-// An Invocation is what a command line asked for.
+// An Invocation holds the parsed command line of one scenario.
 type Invocation struct {
 	session.Options
 	long   bool
@@ -29,7 +29,7 @@ type Invocation struct {
 	values Values
 }
 
-// Declare declares the flags of the scenario; the values are there once they are parsed.
+// Declare declares the flags of the scenario. The values are valid after the flags are parsed.
 func (s Scenario) Declare(fs *pflag.FlagSet) *Invocation {
 	in := &Invocation{}
 	in.Register(fs, s.Rounds)
@@ -75,7 +75,7 @@ func (in *Invocation) check(s Scenario) (err error) {
 	return in.Check(s.Rounds)
 }
 
-// run measures and publishes. The results are returned as far as they go, also with an error.
+// run measures and writes the reports. It returns the finished results even if it also returns an error.
 func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*result.Results, error) {
 	x, err := s.open(ctx, env, in)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// Open finds what the scenario needs, takes up the results that the folder of --out holds, and prepares what all
-// visits share.
+// Open finds the programs that the scenario needs, reads the results already in the folder of --out, and
+// prepares the data that all visits share.
 func (s Scenario) Open(ctx context.Context, env cli.Env, in *Invocation) (*session.Session, error) {
 	if err := in.check(s); err != nil {
 		return nil, err

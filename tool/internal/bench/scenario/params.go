@@ -97,7 +97,7 @@ type word struct {
 
 func (w *word) String() string { return w.text }
 
-// Set takes any text; it is checked with all others.
+// Set stores any text without checking it; all parameters are checked together later.
 func (w *word) Set(text string) error { w.text = text; return nil }
 
 // Type is the word that help shows for the value.

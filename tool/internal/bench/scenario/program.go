@@ -25,9 +25,9 @@ func programRows(memory string) []result.Row {
 	}
 }
 
-// Program runs a program to its end under the contender, records ProgramRows and the lines
-// `metric NAME VALUE UNIT` that it prints, and returns everything it printed. Its time and its memory are what the
-// kernel accounted to it at its end, however short it lived.
+// Program runs a program to its end under the contender, records ProgramRows and the lines `metric NAME
+// VALUE UNIT` that it prints, and returns all its output. The kernel reports its time and memory at its
+// end, so they are exact for short programs too.
 func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
 	spec.Once = true
 	if err := v.Start(ctx, spec); err != nil {

@@ -17,8 +17,8 @@ const (
 	MetricP99        = "p99"
 	MetricP999       = "p99.9"
 	MetricMax        = "max"
-	// MetricSampledRSS is the largest sum of the processes' proportional sizes that a sample saw: the kernel keeps no
-	// peak of several processes.
+	// MetricSampledRSS is the largest sum of the processes' proportional set sizes in any sample, in
+	// bytes: the kernel records no peak for a group of processes.
 	MetricSampledRSS = "largest sampled RSS"
 	// Of the server's memory control group, where one can be made.
 	MetricGroupPeak   = "control group, peak"
@@ -76,7 +76,7 @@ func SettleParam() Param {
 	return Param{Name: "settle", Kind: Duration, Full: "5s", Quick: "2s", Help: "how long the server is left alone before its memory is read"}
 }
 
-// WholePhase stops the server and records what it took in all.
+// WholePhase stops the server and records its total CPU time and its peak memory.
 func WholePhase() Phase { return wholePhase(result.MetricPeakRSS) }
 
 // WholeTreePhase is WholePhase of a server that consists of several processes.
@@ -110,7 +110,7 @@ func whole(_ context.Context, v *Visit) error {
 	return nil
 }
 
-// notePeak takes the server's peak so far into that of the visit: the kernel's, or of a Tree the sum now.
+// notePeak raises the visit's peak RSS to the server's: the kernel's peak, or for a Tree the present sum.
 func (v *Visit) notePeak() error {
 	memory, err := v.Server.Memory()
 	if err != nil {

@@ -59,8 +59,8 @@ func (w *Watch) loop(ctx context.Context) {
 	}
 }
 
-// read takes one sample and says when. A server that is gone yields none; its death is explained
-// elsewhere.
+// read takes one sample and returns its time. A server that has ended yields no sample; another check
+// reports its end.
 func (w *Watch) read() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (w *Watch) stop() {
 	w.readWhole()
 }
 
-// Between is what was seen from a time after the start of sampling to another.
+// Between returns the samples' result between two times after the start of sampling.
 type Between struct {
 	Seconds    float64
 	CPUSeconds float64

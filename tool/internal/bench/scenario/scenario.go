@@ -1,5 +1,6 @@
-// Package scenario turns a description of a service under load into a command: a Scenario is data and
-// what its phases do; starting, probing, verifying, sampling, stopping and reporting are here.
+// Package scenario turns the description of a service under load into a command. A Scenario holds the data
+// and the functions of its phases; this package starts, probes, verifies, samples and stops the server,
+// and reports the results.
 package scenario
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
-// A Scenario is one thing that allocators are compared at.
+// A Scenario is a server or program with its load, under which allocators are compared.
 type Scenario struct {
 	Name    string
 	Summary string
@@ -50,12 +51,12 @@ func (s Scenario) Rows(v Values) []result.Row {
 	return out
 }
 
-// A Need is a program that a scenario starts, and the Debian package that has it. Without a package it
-// is one of ours, in build/bench.
+// A Need is a program that a scenario starts, and the Debian package that contains it. A program without a
+// package is one of Granary's own, in build/bench.
 type Need struct{ Program, Package string }
 
-// extraDirs are where packages put programs that are not meant for everybody's PATH; the first match
-// of each pattern counts.
+// extraDirs are patterns of the folders where packages install programs outside the usual PATH; the first
+// match of each pattern is used.
 var extraDirs = []string{"/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/postgresql/*/bin"}
 
 // Find is the path of an installed program.
@@ -78,8 +79,8 @@ func (n Need) Find() (string, error) {
 	return "", fmt.Errorf("%s is not installed; install the package %s", n.Program, n.Package)
 }
 
-// findBuilt looks for a program of ours beside this command, which is built into build/bin, and in the
-// source tree around the current folder.
+// findBuilt searches for one of Granary's own programs beside this command, which is built into build/bin,
+// and in the source tree around the current folder.
 func findBuilt(name string) (string, error) {
 	var places []string
 	if exe, err := os.Executable(); err == nil {
@@ -99,7 +100,7 @@ func findBuilt(name string) (string, error) {
 	return "", fmt.Errorf("%s is not built; build it with `cmake --build build --target bench/all`", name)
 }
 
-// find looks every need up; the error names all that are missing.
+// find searches for every need; the error names all that are missing.
 func find(needs []Need) (map[string]string, error) {
 	paths := map[string]string{}
 	var missing []string

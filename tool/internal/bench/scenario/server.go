@@ -87,8 +87,9 @@ func (s *Server) ready(ctx context.Context, c allocators.Contender) error {
 	return s.settled(c)
 }
 
-// launch starts a program that ends by itself, inside its control group from the first instruction on. It may end before
-// its malloc can be looked up in its memory; then the loader says what it would load.
+// launch starts a program that ends by itself, inside its control group from the first instruction on. The
+// program may end before its malloc can be read from its memory; then the loader reports which libraries
+// it would load.
 func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []string, c allocators.Contender) (err error) {
 	if s.process, err = measure.Launch(ctx, s.proc, spec, variables); err != nil {
 		return err
@@ -143,7 +144,7 @@ func (s *Server) leave() {
 	}
 }
 
-// refusal is how allocators say on standard error that a setting is wrong.
+// refusal matches the messages on standard error with which allocators reject a setting.
 var refusal = regexp.MustCompile(`(?m)^(granary: .*(option|GRANARY_CONF|conf).*|<jemalloc>: .*(?i:invalid|conf).*|mimalloc: warning: .*)$`)
 
 // settled refuses a contender whose settings its allocator did not accept, as its column would be that of
@@ -195,8 +196,8 @@ func ids(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
-// verify asks the loader's own tables in the running server whose malloc and free it calls. A script that
-// becomes its program just now is looked at again.
+// verify reads the loader's tables in the running server to find whose malloc and free it calls. It
+// retries while a script is still replacing itself by its program.
 func (s *Server) verify(c allocators.Contender) (err error) {
 	for range 5 {
 		if err = verify(s.proc, s.process.PID(), s.spec.Name, c); err == nil {
@@ -258,7 +259,7 @@ func (s *Server) Stop() {
 // PID is the process id of the server, the first of a Tree.
 func (s *Server) PID() int { return s.process.PID() }
 
-// pids are the processes that count.
+// pids are the processes that are measured.
 func (s *Server) pids() []int {
 	if s.spec.Tree {
 		return s.proc.Tree(s.PID())
@@ -266,7 +267,8 @@ func (s *Server) pids() []int {
 	return []int{s.PID()}
 }
 
-// CPUSeconds is what the server has used so far. Of a Tree, children that ended count too.
+// CPUSeconds returns the CPU time that the server has used since its start, in seconds. For a Tree it
+// includes children that have ended.
 func (s *Server) CPUSeconds() (float64, error) {
 	first, err := s.proc.Stat(s.PID())
 	if err != nil {
@@ -285,7 +287,8 @@ func (s *Server) CPUSeconds() (float64, error) {
 	return total, nil
 }
 
-// Memory is what the server occupies. Of a Tree it is the sum of the proportional sizes.
+// Memory returns the memory that the server occupies, in bytes. For a Tree it is the sum of the
+// proportional set sizes.
 func (s *Server) Memory() (procfs.Memory, error) {
 	first, err := s.proc.Memory(s.PID())
 	if err != nil || !s.spec.Tree {
@@ -303,7 +306,8 @@ func (s *Server) Memory() (procfs.Memory, error) {
 	return first, nil
 }
 
-// Resident is a cheap reading of the resident size for sampling; of a Tree it is that of Memory.
+// Resident returns the RSS in bytes by a method fast enough for sampling; for a Tree it costs as much as
+// Memory.
 func (s *Server) Resident() (float64, error) {
 	if s.spec.Tree {
 		m, err := s.Memory()
@@ -313,7 +317,8 @@ func (s *Server) Resident() (float64, error) {
 	return float64(rss), err
 }
 
-// Alive is nil as long as the server runs, and looks like going on; else the error tells its end.
+// Alive returns nil while the server runs and does not appear to be ending; otherwise the error describes
+// how it ended.
 func (s *Server) Alive() error {
 	select {
 	case <-s.process.Done():

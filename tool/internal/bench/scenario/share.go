@@ -17,13 +17,13 @@ func ShareRow() result.Row { return LowerRow(MetricShare, "%") }
 // samplesPerSecond of CPU time; no multiple of what timers of servers are set to.
 const samplesPerSecond = 499
 
-// fewestSamples is below what a share says nothing.
+// fewestSamples is the minimum number of samples for a share to be recorded.
 const fewestSamples = 20
 
 // stopsPerSecond where the kernel gives no samples: little enough that the server hardly feels it.
 const stopsPerSecond = 100
 
-// What is said of shares that are not the kernel's samples.
+// The remarks about shares that do not come from the kernel's samples.
 const (
 	noteStops = "the kernel gives this user no samples, so that the CPU share of the allocator was taken by stopping the server's running threads " +
 		"for a moment up to 100 times a second; page faults in the allocator count as its own there"
@@ -86,7 +86,7 @@ type codes struct {
 	first int // the process that the others were forked from, most likely
 }
 
-// learn looks at the processes that are there now.
+// learn reads the mappings of the processes that run at present.
 func (c *codes) learn() {
 	for _, pid := range c.visit.Server.pids() {
 		if c.known[pid] != nil {

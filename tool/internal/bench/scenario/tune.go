@@ -139,7 +139,8 @@ func effects(out io.Writer, r *result.Results, base string, tried []tunable) {
 	t.Terminal(out, width)
 }
 
-// note says of a known mistake whether these rounds show what it costs.
+// note returns a remark on a known mistake: whether these rounds show its cost. It is empty for other
+// options.
 func (t tunable) note(costs, serves bool) string {
 	switch {
 	case t.mistake == "":
@@ -176,7 +177,7 @@ func improving(r *result.Results, goal advice.Goal, base string, tried []tunable
 	return out
 }
 
-// conclude says what came of it, and the lines that deploy it.
+// conclude prints the result of the search and the lines that deploy it.
 func conclude(out io.Writer, r *result.Results, goal advice.Goal, best, base, service string) error {
 	c, ok := advice.Effect(r, goal, best, base)
 	if !ok || !c.Differs() || c.Ratio >= 1 {

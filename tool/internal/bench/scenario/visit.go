@@ -14,7 +14,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// Shared is what all visits of a run have in common: prepared once, then only read.
+// Shared holds the data that all visits of a run use. It is prepared once and then only read.
 type Shared struct {
 	Dir     string // temporary
 	Values  Values
@@ -63,8 +63,8 @@ type Visit struct {
 	exact     bool    // the kernel's peak counts from the last resetPeak
 }
 
-// Start starts the server under the contender, and returns when it is ready and the contender is
-// proved to be in effect.
+// Start starts the server under the contender. It returns after the server is ready and the check has
+// shown that the server calls the contender's malloc.
 func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
 	v.Server = &Server{spec: spec, proc: v.proc, dir: v.Dir}
 	if spec.User != "" {
@@ -75,8 +75,8 @@ func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
 	return v.Server.start(ctx, v.Environ, v.Contender)
 }
 
-// Give makes a folder and what is in it another user's, where the tool is root and so may; else the
-// servers run as the tool's own user anyway.
+// Give changes the owner of a folder and its contents if the tool runs as root. Without root it does
+// nothing: the servers then run as the tool's own user.
 func Give(dir, name string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -90,7 +90,7 @@ func Give(dir, name string) error {
 	})
 }
 
-// Stop ends the server and returns what it took in all.
+// Stop ends the server and returns its total use of CPU time and memory.
 func (v *Visit) Stop() {
 	if v.Server != nil {
 		v.Server.Stop()
@@ -108,10 +108,10 @@ func (v *Visit) Trace(metric, unit string, points [][2]float64) {
 	v.sample.Trace(result.Series{Phase: v.phase, Metric: metric, Unit: unit, Points: points})
 }
 
-// FreePort is a loopback port that nothing listens on at the moment.
+// FreePort returns a loopback port on which no program listens at present.
 func (v *Visit) FreePort() (int, error) { return measure.FreePort() }
 
-// A Load is a running load, as the function given to Watch sees it.
+// A Load is a running load; Watch passes it to the function that sends the load.
 type Load struct {
 	watch    *Watch
 	visit    *Visit
@@ -119,13 +119,13 @@ type Load struct {
 	peak     float64 // the kernel's, from Begin to End
 }
 
-// Begin says that the load proper starts now; what was before it was preparation.
+// Begin marks the start of the measured load; the time before it is preparation.
 func (l *Load) Begin() {
 	l.visit.resetPeak()
 	l.from = l.watch.read()
 }
 
-// End says that the load proper ends now.
+// End marks the end of the measured load.
 func (l *Load) End() {
 	l.to = l.watch.read()
 	l.peak = l.visit.kernelPeak()
@@ -184,7 +184,7 @@ func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) err
 	return b, err
 }
 
-// Settle watches the resident size for a while without a word to the server, and returns its end.
+// Settle samples the RSS for a time without sending requests, and returns the last value in bytes.
 func (v *Visit) Settle(ctx context.Context, d time.Duration) (float64, error) {
 	b, err := v.Watch(ctx, func(ctx context.Context, _ *Load) error { return Sleep(ctx, d) })
 	if err != nil {
@@ -193,7 +193,7 @@ func (v *Visit) Settle(ctx context.Context, d time.Duration) (float64, error) {
 	return b.EndRSS, nil
 }
 
-// RSS is the resident size now, by smaps_rollup.
+// RSS returns the present RSS in bytes, from smaps_rollup.
 func (v *Visit) RSS() (float64, error) {
 	m, err := v.Server.Memory()
 	return float64(m.RSS), err
@@ -209,8 +209,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// measure takes one contender through the phases. What finished phases recorded is returned also with
-// an error.
+// measure runs one contender through the phases. It returns the values of the finished phases even if it
+// also returns an error.
 func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c allocators.Contender, round int, tick func(string)) (result.Sample, error) {
 	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package services holds the scenarios of the workbench, a file each.
+// Package services holds the scenarios of `granary bench`, one file for each.
 package services
 
 import (

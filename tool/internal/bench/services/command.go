@@ -39,7 +39,7 @@ func (s Service) settle() string {
 	return s.Settle.String()
 }
 
-// A serviceVisit is the service in one visit: what its words stand for.
+// A serviceVisit is the service in one visit, with the values of $PORT and $DIR.
 type serviceVisit struct {
 	Service
 	port int
@@ -101,7 +101,8 @@ func (s *serviceVisit) enter(ctx context.Context, v *scenario.Visit) (err error)
 	return nil
 }
 
-// unanswered makes sure that nobody else answers in the place of the service, which would be taken for it.
+// unanswered returns an error if another program already answers the probe of the service: it would be
+// mistaken for the service.
 func (s *serviceVisit) unanswered(ctx context.Context) (err error) {
 	address := s.text(s.Ready.TCP)
 	switch {
@@ -156,7 +157,7 @@ func (s *serviceVisit) spec(v *scenario.Visit) scenario.ServerSpec {
 	return spec
 }
 
-// connects is true of an address that takes connections.
+// connects reports whether the address accepts TCP connections.
 func connects(ctx context.Context, address string) error {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {

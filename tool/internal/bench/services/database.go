@@ -33,7 +33,7 @@ type database struct {
 	load        func(ctx context.Context, v *scenario.Visit, workload string, connections int, load *scenario.Load) (transactionReport, error)
 }
 
-// A transactionReport is what a load generator counted.
+// A transactionReport holds the transactions and latencies that a load generator measured.
 type transactionReport struct {
 	done, perSecond float64
 	quantile        func(share float64) float64 // of the latencies, ms
@@ -93,7 +93,7 @@ func (d database) step(ctx context.Context, v *scenario.Visit, workload string, 
 // stepSeconds is how long a step is.
 func stepSeconds(v *scenario.Visit) int { return int(max(1, v.Values.Duration("time").Seconds())) }
 
-// user is whom the server is started as; empty is the tool's own.
+// user is the name of the user that runs the server; if it is empty, the tool's own user does.
 func (d database) user() string {
 	if d.becomes {
 		return d.owner()
@@ -101,7 +101,7 @@ func (d database) user() string {
 	return ""
 }
 
-// prepare makes the folder that visits copy.
+// prepare creates and fills the data folder that each visit copies.
 func (d database) prepare(ctx context.Context, shared *scenario.Shared) error {
 	data := filepath.Join(shared.Dir, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -134,7 +134,7 @@ func (d database) prepare(ctx context.Context, shared *scenario.Shared) error {
 	return d.fill(ctx, shared)
 }
 
-// start starts the server of a visit on a copy.
+// start starts the server of a visit on a copy of the prepared folder.
 func (d database) start(ctx context.Context, v *scenario.Visit) error {
 	data := filepath.Join(v.Dir, "data")
 	if _, err := v.Tool(ctx, "/bin/cp", "-a", filepath.Join(v.Shared.Dir, "data"), data); err != nil {

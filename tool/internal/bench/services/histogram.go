@@ -2,13 +2,13 @@ package services
 
 import "math"
 
-// A bucket is a number of values at a value.
+// A bucket is one value and the number of measurements with that value.
 type bucket struct {
 	at    float64
 	count uint64
 }
 
-// A histogram is buckets in ascending order.
+// A histogram is a list of buckets in ascending order of their values.
 type histogram []bucket
 
 // quantile is the least value that at least the share q of the values does not exceed.

@@ -89,7 +89,7 @@ func prepareMariadb(ctx context.Context, shared *scenario.Shared) error {
 	return mariadbServer.prepare(ctx, shared)
 }
 
-// openFiles makes sure that load generators may have so many connections.
+// openFiles raises the limit of open files so that a load generator can open its connections.
 func openFiles(want int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -111,8 +111,8 @@ func mariadbAdmin(ctx context.Context, shared *scenario.Shared, dir string, word
 	return err
 }
 
-// sysbenchArgs are those of every call. There is one table, as sysbench prepares its statements for each
-// table and thread, and gives up when that takes it longer than 30 seconds.
+// sysbenchArgs are the arguments of every call. There is only one table: sysbench prepares its statements
+// for each table and thread, and fails if that takes longer than 30 seconds.
 func sysbenchArgs(shared *scenario.Shared, dir string) []string {
 	return []string{
 		"--mysql-socket=" + filepath.Join(dir, "s"), "--mysql-user=root", "--tables=1", "--table-size=" + strconv.Itoa(shared.Values.Number("rows")),
@@ -148,7 +148,7 @@ func mariadbLoad(ctx context.Context, v *scenario.Visit, workload string, thread
 	return transactionReport{r.transactions, r.perSecond, r.latency.quantile}, err
 }
 
-// sysbenchReport is what a run of sysbench says; latencies in milliseconds.
+// sysbenchReport holds the figures that sysbench prints for one run; latencies are in milliseconds.
 type sysbenchReport struct {
 	transactions, perSecond float64
 	latency                 histogram

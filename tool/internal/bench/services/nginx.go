@@ -134,7 +134,7 @@ func startNginx(ctx context.Context, v *scenario.Visit) (port int, err error) {
 	})
 }
 
-// fetch wants a page.
+// fetch requests one page and returns an error unless the server delivers it.
 func fetch(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -175,7 +175,7 @@ func nginxStep(ctx context.Context, v *scenario.Visit, url string, connections i
 	return nil
 }
 
-// wrkReport is what wrk says; latencies in milliseconds.
+// wrkReport holds the figures that wrk prints; latencies are in milliseconds.
 type wrkReport struct{ perSecond, requests, p50, p90, p99 float64 }
 
 var (

@@ -77,10 +77,10 @@ func ReadService(path string) (Service, error) {
 	return s, nil
 }
 
-// unknownField is how the reader of YAML says that a line has no such setting.
+// unknownField matches the YAML reader's message about an unknown setting.
 var unknownField = regexp.MustCompile(`line (\d+): field (\S+) not found in type \S+`)
 
-// sentence makes one of the reader's first complaint.
+// sentence rewrites the first error of the YAML reader as one message.
 func sentence(err error) error {
 	var many *yaml.TypeError
 	switch {

@@ -45,7 +45,7 @@ var rax = scenario.Scenario{
 	},
 }
 
-// raxMalloc makes the tree call malloc instead of Redis' wrapper, which counts.
+// raxMalloc makes the tree call malloc directly instead of Redis' wrapper, which keeps statistics.
 const raxMalloc = `#include <stdlib.h>
 #define rax_malloc malloc
 #define rax_realloc realloc
@@ -74,8 +74,9 @@ func prepareRax(ctx context.Context, shared *scenario.Shared) error {
 	return err
 }
 
-// fetchRax gets the source package of redis from where this machine gets its packages. apt wants to be
-// told to look for sources; that is done in a copy of its lists, so that nothing of the machine changes.
+// fetchRax downloads the source package of redis from the package servers that this machine uses. apt
+// needs entries for source packages; fetchRax adds them to a copy of apt's lists and leaves the machine's
+// configuration unchanged.
 func fetchRax(ctx context.Context, shared *scenario.Shared) (string, error) {
 	dir := filepath.Join(shared.Dir, "redis")
 	for _, sub := range []string{"lists/partial", "cache/archives/partial", "parts"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 )
 
-// benchmarked is what redis-benchmark says about one test; latencies in milliseconds.
+// benchmarked holds the figures that redis-benchmark prints for one test; latencies are in milliseconds.
 type benchmarked struct{ throughput, p50, p99, p999 float64 }
 
 // redisBenchmark runs one test of redis-benchmark over the scenario's keys.

@@ -24,7 +24,7 @@ type redisServer struct {
 	client *redis.Client
 }
 
-// quietRedis is a log of the client library that says nothing: what fails is said once, by the error.
+// quietRedis discards the log of the client library: the returned error already reports the failure.
 type quietRedis struct{}
 
 // Printf drops the line.
@@ -64,7 +64,7 @@ func (r *redisServer) ping(ctx context.Context) error {
 	return ask(ctx, r.address(), "PING\r\n", "+PONG")
 }
 
-// ask connects, sends a line and wants an answer that begins as said.
+// ask connects, sends a line, and returns an error unless the answer begins with the given prefix.
 func ask(ctx context.Context, address, line, want string) error {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // memtier is not packaged everywhere, and so no need: where it is installed, the mixed part uses it, too.
 var memtier = scenario.Need{Program: "memtier_benchmark", Package: "memtier-benchmark"}
 
-// memtierPhases are the same mix as that of the open-loop driver, as fast as the server takes it.
+// memtierPhases send the request mix of the open-loop driver as fast as the server accepts it.
 func (r *redisVisit) memtierPhases() []scenario.Phase {
 	program, err := memtier.Find()
 	if err != nil {
@@ -39,7 +39,8 @@ func (r *redisVisit) memtier(ctx context.Context, v *scenario.Visit, program str
 	if connections%threads != 0 {
 		threads = 1
 	}
-	// A number of requests, not a time: whoever is faster would write more keys, and so hold more memory later.
+	// The length is a number of requests, not a time: within a fixed time a faster allocator would store
+	// more keys and need more memory later.
 	args := []string{
 		"--server=127.0.0.1", "--port=" + strconv.Itoa(r.port), "--protocol=redis", "--ratio=1:1", "--key-pattern=R:R", "--key-prefix=" + memtierPrefix,
 		"--key-minimum=1", "--key-maximum=" + strconv.Itoa(r.memtierKeys()), "--data-size-range=100-1000", "--random-data", "--threads=" + strconv.Itoa(threads),
@@ -79,7 +80,8 @@ func (r *redisVisit) memtier(ctx context.Context, v *scenario.Visit, program str
 
 const memtierPrefix = "memtier:"
 
-// memtierKeys are few, and deleted again, so that later phases find what they would without memtier_benchmark.
+// memtierKeys are few and are deleted afterwards, so that later phases start from the same data with and
+// without memtier_benchmark.
 func (r *redisVisit) memtierKeys() int { return max(1, r.keys/10) }
 
 // parseMemtier reads what memtier_benchmark writes with --json-out-file; latencies in milliseconds.

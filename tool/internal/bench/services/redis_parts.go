@@ -51,7 +51,7 @@ func (r *redisVisit) getSet(round int) func(ctx context.Context, c *redis.Client
 	}
 }
 
-// open drives the server at the scenario's rate and records what the driver saw.
+// open sends requests at the scenario's rate and records the driver's throughput and latencies.
 func (r *redisVisit) open(ctx context.Context, v *scenario.Visit, connections int, request func(context.Context, *redis.Client, int) error) error {
 	clients := make([]*redis.Client, connections)
 	for i := range clients {

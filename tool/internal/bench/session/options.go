@@ -29,7 +29,7 @@ type Options struct {
 	flags *pflag.FlagSet // tells what was given from what was left out
 }
 
-// Rounds is how often each contender is measured unless the user says.
+// Rounds is the default number of rounds.
 type Rounds struct{ Full, Quick int }
 
 // Names is a flag that may be given several times.

@@ -19,10 +19,11 @@ type Step struct {
 	Contender allocators.Contender
 }
 
-// Order is the sequence of a round. Over as many rounds as there are contenders, or twice as many where
-// their number is odd, everybody takes each place and follows each of the others equally often: whoever
-// runs finds caches and the machine's free memory as the one before left them (Williams, "Experimental
-// designs balanced for the estimation of residual effects of treatments", 1949).
+// Order returns the sequence of a round. Over as many rounds as there are contenders, or twice as many if
+// their number is odd, each contender takes each place and follows each other contender equally often. A
+// run finds the caches and the machine's free memory as the previous run left them, and this order
+// balances that effect (Williams, "Experimental designs balanced for the estimation of residual effects of
+// treatments", 1949).
 func Order(contenders []allocators.Contender, round int) []allocators.Contender {
 	n := len(contenders)
 	order := make([]allocators.Contender, n)
@@ -39,20 +40,20 @@ func Order(contenders []allocators.Contender, round int) []allocators.Contender 
 	return order
 }
 
-// Progress is told what happens.
+// Progress receives the events of a run.
 type Progress interface {
 	// Step announces a contender's run.
 	Step(label string)
 	// Tick reports one of the parts that a run consists of as done.
 	Tick(label string)
-	// Drop says that parts announced at the start will not come.
+	// Drop reports that parts announced at the start are skipped.
 	Drop(parts int)
 }
 
 // Work measures one step. It calls tick after each of its parts.
 type Work func(ctx context.Context, step Step, tick func(label string)) (result.Sample, error)
 
-// Plan is what to do.
+// Plan describes the steps of a run.
 type Plan struct {
 	Contenders []allocators.Contender
 	Subjects   []string // what is measured in a round, one after another; nil is one without a name
@@ -69,7 +70,8 @@ type Plan struct {
 	Finished   func() // called after each round; may be nil
 }
 
-// A Pass is what may differ from one Run of a plan to the next: see the fields of Plan.
+// A Pass holds the values that may differ from one Run of a plan to the next. The fields of Plan describe
+// them.
 type Pass struct {
 	Rounds                int
 	Budget, Expect, Limit time.Duration
@@ -82,8 +84,8 @@ func (p Plan) With(pass Pass) Plan {
 	return p
 }
 
-// Out is who has failed at what, and how often. Kept from one Run to the next, it spares what does not work
-// more tries than two: one failure may be the machine's.
+// Out records how often each contender has failed at each subject. The caller keeps it from one Run to the
+// next: after two failures a contender is not run again. One failure alone may be the machine's.
 type Out map[place]int
 
 const tries = 2
@@ -98,9 +100,9 @@ func (p Plan) subjects() []string {
 	return p.Subjects
 }
 
-// Run fills results round by round. A contender that fails at a subject is out of it in later rounds;
-// what it yielded before it failed stays, and everything else goes on. When ctx ends, what all contenders have finished stays, and what was begun
-// is dropped.
+// Run fills results round by round. A contender that fails at a subject is left out of that subject in
+// later rounds; its earlier values stay, and the other contenders continue. If ctx ends, the results keep
+// the steps that all contenders have finished and drop the unfinished ones.
 func Run(ctx context.Context, p Plan, results *result.Results) error {
 	start, before := p.Now(), results.Seconds
 	defer func() { results.Seconds = before + p.Now().Sub(start).Seconds() }()
@@ -155,8 +157,8 @@ type runner struct {
 	finished *int // steps
 }
 
-// order is that of a round. In one that the budget may cut short, our own contenders come first, as all
-// others are held against them, then those with the fewest rounds.
+// order returns the order of a round. If the budget may cut the round short, Granary's variants are first,
+// because all others are compared with them; contenders with the fewest rounds are next.
 func (r runner) order(round int) []allocators.Contender {
 	list := Order(r.Contenders, round)
 	if r.Budget == 0 || round > r.First || r.Expect > 0 && r.Expect*time.Duration(len(list)*len(r.subjects())) < r.Budget {
@@ -181,8 +183,8 @@ func (r runner) order(round int) []allocators.Contender {
 	return list
 }
 
-// late is true when another step as long as the longest so far would end after the budget. The first is
-// never late: nothing would be learnt.
+// late reports whether another step as long as the longest finished one would end after the budget. The
+// first step is never late: without it the run would have no result.
 func (r runner) late(longest time.Duration) bool {
 	return r.Budget > 0 && longest > 0 && *r.begun > 0 && r.Now().Add(longest).After(r.deadline)
 }
@@ -238,7 +240,7 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 	return nil
 }
 
-// leaveOut takes a contender out for lack of time.
+// leaveOut excludes a contender for lack of time.
 func (r runner) leaveOut(subject, contender string) {
 	r.skipped[place{subject, contender}] = true
 	of, they := "", "it"

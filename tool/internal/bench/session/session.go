@@ -27,7 +27,7 @@ type Workload struct {
 	Remove     func() // removes what was prepared; may be nil
 }
 
-// A Session is a Workload with the results so far.
+// A Session is a Workload with the results of the rounds that are finished.
 type Session struct {
 	workload Workload
 	env      cli.Env
@@ -37,7 +37,8 @@ type Session struct {
 	failed   Out
 }
 
-// Open takes up the results that the folder of --out holds, to which fresh ones are added. The session must be closed.
+// Open reads the results already in the folder of --out; new rounds are added to them. The caller must
+// close the session.
 func Open(env cli.Env, options Options, fresh *result.Results, workload Workload) (*Session, error) {
 	goal, err := advice.Find(options.Goal)
 	if err != nil {
@@ -59,13 +60,13 @@ func (x *Session) Close() {
 	}
 }
 
-// Results are all rounds so far, those of earlier calls included.
+// Results returns all finished rounds, including those of earlier calls.
 func (x *Session) Results() *result.Results { return x.results }
 
-// Steps is how many a round has.
+// Steps returns the number of steps in a round.
 func (x *Session) Steps() int { return len(x.workload.Contenders) * max(1, len(x.workload.Subjects)) }
 
-// plan is everything about the measuring but how much of it.
+// plan is the plan of the session without the number of rounds.
 func (x *Session) plan() Plan {
 	p := Plan{
 		Contenders: x.workload.Contenders, Subjects: x.workload.Subjects, First: x.results.Rounds, Parts: x.workload.Parts,
@@ -82,8 +83,8 @@ func (x *Session) Measure(ctx context.Context, pass Pass) error {
 	return Run(ctx, x.plan().With(pass), x.results)
 }
 
-// Run adds as many rounds as the command line asks for within a budget, shows progress, and publishes what there is,
-// also after an error. Without a budget it is 0.
+// Run adds the number of rounds on the command line within a budget, shows progress, and writes the
+// reports of the finished rounds, even after an error. A budget of 0 is no limit.
 func (x *Session) Run(ctx context.Context, budget time.Duration) error {
 	pass := Pass{Rounds: x.options.Rounds, Budget: budget, Limit: budget} // what hangs must not take a bounded run with it
 	progress := term.NewProgress(x.env.Stderr, time.Now, x.plan().With(pass).Total())
