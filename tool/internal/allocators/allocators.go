@@ -14,7 +14,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// A Contender is an allocator with its settings, as one column of a comparison.
+// A Contender is one allocator with its settings: one column of a comparison.
 type Contender struct {
 	Name   string   `json:"name"`
 	Path   string   `json:"path"`
@@ -27,13 +27,13 @@ type Contender struct {
 	System bool `json:"system,omitempty"`
 }
 
-// Ours is true for Granary and for Granary with other settings.
+// Ours reports whether the allocator is Granary, with any settings.
 func (c Contender) Ours() bool {
 	return c.Name == inspect.Ours || strings.HasPrefix(c.Name, inspect.Ours+":")
 }
 
-// Variables are what a program's environment needs to run under the contender. The system's allocator
-// is preloaded only on request: into a program that is linked to another allocator.
+// Variables returns the environment variables that make a program use this allocator. The system's
+// allocator is preloaded only if preloadSystem is set, for a program linked to another allocator.
 func (c Contender) Variables(preloadSystem bool) []string {
 	vars := slices.Clone(c.Env)
 	if !c.System || preloadSystem {
@@ -54,14 +54,14 @@ var known = []struct {
 	{"mimalloc", "libmimalloc2.0", []string{"libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0"}, false},
 }
 
-// A Finder finds contenders. Its fields are the world it looks at.
+// A Finder finds the installed allocators. Its fields describe where it searches, so tests can replace them.
 type Finder struct {
 	LibraryDirs []string               // where packages install libraries
 	PeersDir    string                 // NAME.so, with its variables a line each in NAME.env
 	FindOurs    func() (string, error) // libgranary.so
 }
 
-// Found is every contender of this machine, and a sentence about each that is missing.
+// Found returns the installed allocators, and one message for each allocator that is missing.
 func (f Finder) Found() (found []Contender, missing []string) {
 	for _, k := range known {
 		path, ok := f.library(k.files)
@@ -162,7 +162,8 @@ func pick(list string, found []Contender, missing []string) ([]Contender, error)
 	return out, nil
 }
 
-// isVariable tells VARIABLE=VALUE of the contender before it from NAME=PATH of the next.
+// isVariable distinguishes VARIABLE=VALUE, which belongs to the allocator before it, from NAME=PATH,
+// which names the next allocator.
 func isVariable(name string) bool {
 	return name != "" && name == strings.ToUpper(name)
 }
@@ -202,7 +203,7 @@ func (c *Contender) Identify() error {
 	return nil
 }
 
-// versionOf is what stands in NAME.version beside a library, else what its file says.
+// versionOf returns the content of NAME.version beside a library, or else the version in the library's file.
 func versionOf(named, real string) string {
 	if text, err := os.ReadFile(strings.TrimSuffix(named, ".so") + ".version"); err == nil {
 		return strings.TrimSpace(string(text))

@@ -102,7 +102,7 @@ func (p Peer) present(found []Contender, dirs []string) bool {
 	})
 }
 
-// MachineFinder looks at this machine. lib names the library of Granary, if the user does.
+// MachineFinder returns a Finder for this machine. lib is the path of Granary's library, or empty for the default.
 func MachineFinder(env cli.Env, lib string) Finder {
 	return Finder{
 		LibraryDirs: preload.LibraryDirs(), PeersDir: PeersDir(env.Getenv),

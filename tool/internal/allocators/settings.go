@@ -29,8 +29,8 @@ var dialects = []dialect{
 // Variants are settings that people run allocators with, as contenders beside the plain ones.
 var Variants = []string{"glibc:MALLOC_ARENA_MAX=2", "jemalloc:background_thread=true", "new-jemalloc:background_thread=true", "granary:dirty_decay_ms=100"}
 
-// withSettings is a contender with settings, NAME:SETTING=VALUE[+SETTING=VALUE...]. A setting in capital
-// letters is a variable of the environment; others are written as the allocator reads its own.
+// withSettings parses NAME:SETTING=VALUE[+SETTING=VALUE...]. A setting in capital letters is an
+// environment variable; the other settings use the allocator's own option syntax.
 func withSettings(item string, known []Contender, missing []string) (Contender, error) {
 	name, settings, _ := strings.Cut(item, ":")
 	base, err := named(name, known, missing)

@@ -1,6 +1,6 @@
-// Package cli turns a table of commands into a program: it finds the row, parses its flags, runs it,
-// and maps its error to a sentence and an exit code. Help, shell completion, manual pages and the
-// reference page come from the same rows.
+// Package cli turns a table of commands into a program: it finds the command's row, parses its flags,
+// runs it, and maps its error to a message and an exit code. Help texts, shell completion, manual pages
+// and the reference page are generated from the same rows.
 package cli
 
 import (
@@ -29,7 +29,7 @@ func Live(version string) Env {
 	return Env{Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Exe: exe, Version: version}
 }
 
-// Getenv looks up a variable of the environment that was passed in.
+// Getenv returns the value of an environment variable from e, or an empty string if it is not set.
 func (e Env) Getenv(name string) string {
 	for i := len(e.Environ) - 1; i >= 0; i-- {
 		if key, value, _ := strings.Cut(e.Environ[i], "="); key == name {
@@ -55,7 +55,7 @@ func (e *ExitError) Error() string {
 // Unwrap gives the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usagef is a wrong command line, as one sentence.
+// Usagef returns an error about a wrong command line. The message is one line.
 func Usagef(format string, args ...any) error {
 	return &ExitError{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
 }

@@ -171,7 +171,7 @@ func section(w io.Writer, row Command) {
 	fmt.Fprintf(w, "\nExit codes: %s.\n", exits(row))
 }
 
-// exits are the exit codes of a row in one sentence.
+// exits describes the exit codes of a command in one line.
 func exits(row Command) string {
 	var codes []string
 	for _, e := range row.ExitCodes() {

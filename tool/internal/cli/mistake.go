@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wrongOption says in a sentence what is wrong with an option.
+// wrongOption returns the message for a wrong option.
 func wrongOption(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {

@@ -25,8 +25,8 @@ type Moment struct {
 	Top                []byte // of the stack, from Stack on
 }
 
-// An Unwind finds the return address into whoever called the allocator; 0 where the moment is not one
-// inside the allocator, or nothing is known.
+// An Unwind finds the return address in the allocator's caller. It returns 0 if the sample is not
+// inside the allocator or the caller is unknown.
 type Unwind func(Moment) uint64
 
 // stackTop is how many bytes of the stack are taken: the frames of an allocator are shallow.

@@ -9,8 +9,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// CodeOf is where the code of a contender lies in a process: the whole library, or, of the C library,
-// the part that is malloc.
+// CodeOf returns the address ranges of an allocator's code in a process: the whole library, or the
+// malloc part of the C library.
 func CodeOf(proc procfs.FS, pid int, c allocators.Contender) ([]Range, error) {
 	maps, err := proc.Maps(pid)
 	if err != nil {
@@ -46,9 +46,9 @@ var family = []string{
 	"__libc_malloc", "__libc_free", "__libc_calloc", "__libc_realloc", "__libc_memalign", "__malloc_hugepage_config",
 }
 
-// mallocOf is where glibc's malloc.o lies in libc.so.6. Its own functions have no symbols in an
-// installed library, but the linker keeps an object together: it reaches from the end of the exported
-// function before its family to the start of the one after.
+// mallocOf returns the range of glibc's malloc.o in libc.so.6. An installed library has no symbols for
+// malloc.o's static functions, but the linker keeps the code of one object file together: the range
+// begins at the end of the exported function before malloc's and ends at the start of the one after.
 func mallocOf(path string) (Range, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cpushare samples where a running process spends its CPU time, and tells how much of it lies
-// in the allocator. It asks the kernel for samples (perf_event_open) and needs no program beside it.
+// Package cpushare samples where a running process spends its CPU time, and computes the allocator's
+// share. It uses the kernel's samples (perf_event_open) and needs no other program.
 package cpushare
 
 import (
@@ -42,7 +42,7 @@ type Sampler struct {
 	done   chan struct{}
 }
 
-// A place is where a process was seen.
+// A place is the code location of one sample.
 type place struct {
 	pid     int
 	address uint64

@@ -32,7 +32,7 @@ type Stops struct {
 // A thread of a process.
 type thread struct{ pid, tid int }
 
-// cpuTimes are what a process had used when it was first and last seen.
+// cpuTimes are the CPU times of a process at its first and last reading.
 type cpuTimes struct{ first, last procfs.Stat }
 
 const (
@@ -48,7 +48,7 @@ func StartStops(proc procfs.FS, pids func() []int, perSecond int) (*Stops, error
 	if len(all) == 0 {
 		return nil, unix.ESRCH
 	}
-	// A parent that waits for a process in the plain way would take its stops for its end; see package run.
+	// A parent that calls plain wait for a process would mistake a stop for its exit.
 	fd, err := unix.PidfdOpen(all[0], 0)
 	if err != nil {
 		return nil, fmt.Errorf("see the end of process %d: %w", all[0], err)
@@ -103,7 +103,7 @@ func (s *Stops) renew() {
 	}
 }
 
-// account notes what the processes have used so far.
+// account records the CPU times of the processes.
 func (s *Stops) account() {
 	for _, pid := range s.pids() {
 		st, err := s.proc.Stat(pid)
@@ -117,8 +117,8 @@ func (s *Stops) account() {
 	}
 }
 
-// sample looks at threads that run, from where the turn before ended, until it has found as many outside system calls
-// as there are CPUs.
+// sample stops running threads, beginning after the last thread of the previous call, until as many
+// threads were outside system calls as there are CPUs.
 func (s *Stops) sample() {
 	wanted, stops := runtime.NumCPU(), stopAtMost
 	for range min(len(s.list), lookAt) {
@@ -146,7 +146,7 @@ func (s *Stops) running(t thread) bool {
 	return strings.HasPrefix(after, "R")
 }
 
-// look stops a thread, sees where it is, and lets it go on. In a system call it is at 0.
+// look stops a thread, reads its program counter, and lets it continue. It returns 0 for a thread in a system call.
 func (s *Stops) look(t thread) (uint64, error) {
 	if err := unix.PtraceSeize(t.tid); err != nil {
 		return 0, ErrNotAllowed
@@ -212,7 +212,7 @@ func (s *Stops) stopped(t thread) (signal int, err error) {
 	return int(told.status & 0xff), nil
 }
 
-// gone lets the parent of a thread that ended while it was watched have it. A child of ours is waited for elsewhere.
+// gone detaches an exited thread so that its parent can reap it. A child of this process is reaped elsewhere.
 func (s *Stops) gone(t thread) error {
 	if t.tid != t.pid || s.parent(t.pid) != os.Getpid() {
 		_, _ = unix.Wait4(t.tid, nil, unix.WNOHANG|allChildren, nil) // it may be gone for good

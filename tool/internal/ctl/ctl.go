@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A verb is a row of what can be asked for.
+// A verb is one row of the table of requests.
 type verb struct {
 	name, does string
 	words      int // least arguments; -1: none are taken

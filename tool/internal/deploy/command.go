@@ -210,7 +210,7 @@ func (o options) enable(ctx context.Context, env cli.Env, name string) error {
 // otherUnits are the kinds of units that run no program.
 var otherUnits = []string{".socket", ".target", ".timer", ".mount", ".slice", ".scope", ".path", ".device", ".automount", ".swap"}
 
-// library is the path of the library as the services see it.
+// library returns the library's path in the services' file system.
 func (o options) library(env cli.Env, m machine) (string, error) {
 	if m.live {
 		return preload.FindLibrary(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)

@@ -60,8 +60,8 @@ func (d dropIn) text() string {
 
 var errForeign = errors.New("another's file")
 
-// readDropIn reads a file that text wrote. The error matches fs.ErrNotExist where there is none, and
-// errForeign where somebody else wrote it.
+// readDropIn reads a drop-in that text wrote. The error matches fs.ErrNotExist if there is no file, and
+// errForeign if another program wrote the file.
 func readDropIn(path string) (dropIn, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -79,7 +79,7 @@ func processes(n int) string {
 	return fmt.Sprintf("%d processes", n)
 }
 
-// effective makes systemd read the drop-in and looks whether it stands.
+// effective makes systemd read the drop-in and checks that its settings are in force.
 func (m machine) effective(ctx context.Context, p plan, changed bool) error {
 	if changed {
 		if err := m.manager.call(ctx, "daemon-reload"); err != nil {
@@ -221,7 +221,7 @@ func (m machine) restore(ctx context.Context, p plan, restarted bool) (string, e
 	return "it runs again as before", err
 }
 
-// indented is a log below a sentence.
+// indented formats a log for printing below a message.
 func indented(log string) string {
 	if log == "" {
 		return ""

@@ -94,8 +94,7 @@ func figures(h *Health, how string) (*inspect.Snapshot, error) {
 	return s, nil
 }
 
-// count looks how many of the descendants run Granary, too: workers that were forked, and programs
-// that were started.
+// count counts the descendants that run Granary: forked workers and started programs.
 func (h *Health) count(proc procfs.FS) {
 	h.Processes, h.Ours = 0, 0
 	for _, pid := range proc.Tree(h.PID) {
@@ -148,8 +147,8 @@ func remark(proc procfs.FS, h *Health, d dropIn, s *inspect.Snapshot) string {
 	return ""
 }
 
-// differing is the first option that a process read otherwise than a setting says. What was changed
-// since, by `granary ctl` or by the program, is not looked at.
+// differing returns the first option whose value at the start of the process differs from setting.
+// It ignores later changes by `granary ctl` or by the program.
 func differing(setting string, options []inspect.Option) string {
 	want := map[string]string{}
 	for row := range strings.SplitSeq(setting, ",") {

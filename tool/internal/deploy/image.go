@@ -14,7 +14,7 @@ import (
 	unitfile "github.com/coreos/go-systemd/v22/unit"
 )
 
-// image is a system that does not run, in a folder: only its files are looked at.
+// image is a system that does not run, in a folder. Only its files are read.
 type image struct{ root string }
 
 // unitDirs are where unit files lie, what counts first in front.
@@ -49,7 +49,7 @@ func templateOf(name string) string {
 	return before + "@" + suffix
 }
 
-// read collects the settings of a unit file and its drop-ins. A link names the unit it stands for.
+// read collects the settings of a unit file and its drop-ins. A symbolic link is an alias of the unit it points to.
 func (m image) read(path string) (unit, error) {
 	if to, err := os.Readlink(path); err == nil {
 		if filepath.Base(to) == "null" {

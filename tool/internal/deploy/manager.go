@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A manager is who runs services: systemd, or nobody in the image of a system.
+// A manager controls the services: systemd, or the image of a system that does not run.
 type manager interface {
 	// find is the first unit of these names that there is; its error matches errNoUnit.
 	find(ctx context.Context, names []string) (unit, error)

@@ -21,7 +21,7 @@ type plan struct {
 	before string   // the text of the drop-in that there was, or ""
 }
 
-// attempt is what the obstacles look at.
+// attempt is the input of the obstacles.
 type attempt struct {
 	root    string
 	etc     string // the folder of drop-ins, below root
@@ -34,8 +34,8 @@ type attempt struct {
 // file is a path of the system at root.
 func (a attempt) file(path string) string { return filepath.Join(a.root, path) }
 
-// obstacles say in a sentence why the library cannot get into a unit, or nothing. They are looked at in
-// their order.
+// obstacles are checks in the order they run. Each returns a message that says why the library cannot
+// be preloaded into a unit, or an empty string.
 var obstacles = []func(attempt) string{masked, runsNothing, cleansEnvironment, ownRoot, hiddenHome, hiddenTmp, unreadable, unreachable}
 
 func masked(a attempt) string {
@@ -48,7 +48,7 @@ func masked(a attempt) string {
 	return fmt.Sprintf("systemd cannot load %s (%s): `systemctl status %s` says why", a.unit.id, a.unit.properties["LoadState"], a.unit.id)
 }
 
-// umbrellas start something that ends at once, in place of a service.
+// umbrellas are commands that exit immediately: a unit with such a command only groups other units.
 var umbrellas = []string{"true", "sh", "echo", "exit"}
 
 func runsNothing(a attempt) string {
@@ -147,8 +147,8 @@ func hindered(a attempt) error {
 	return nil
 }
 
-// others are what the unit preloads already and keeps, behind the library; allocators are left out,
-// as two of them in one process help nobody.
+// others returns the libraries that the unit already preloads and that stay behind Granary's. It drops
+// other allocators, because a process uses only the first one.
 func others(a attempt) (keep, notes []string) {
 	for _, path := range strings.FieldsFunc(a.unit.environment("LD_PRELOAD"), separator) {
 		if strings.HasPrefix(filepath.Base(path), "libgranary.") {
@@ -163,7 +163,7 @@ func others(a attempt) (keep, notes []string) {
 	return keep, notes
 }
 
-// makePlan looks at everything that can be known before something is changed.
+// makePlan makes every check that is possible before a change.
 func makePlan(a attempt, service, version, options string) (plan, error) {
 	if err := hindered(a); err != nil {
 		return plan{}, err
@@ -189,7 +189,7 @@ func makePlan(a attempt, service, version, options string) (plan, error) {
 	return p, err
 }
 
-// mayExecute leaves out what an earlier drop-in of ours at path has allowed.
+// mayExecute ignores the paths that an earlier drop-in of this command allowed.
 func (a attempt) mayExecute(path string) bool {
 	old, err := readDropIn(a.file(path))
 	u := unit{properties: map[string]string{"NoExecPaths": a.unit.properties["NoExecPaths"], "ExecPaths": a.unit.properties["ExecPaths"]}}
@@ -213,7 +213,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// dropInPath is where the drop-in of a unit lies.
+// dropInPath returns the path of a unit's drop-in.
 func dropInPath(etc, id string) string { return filepath.Join(etc, id+".d", dropInName) }
 
 // etcUnits is the folder of what the administrator of a machine says about its units.

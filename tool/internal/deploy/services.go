@@ -16,7 +16,7 @@ type Service struct {
 	Defaults string
 	// Safe says that it is started by mysqld_safe where there is no systemd.
 	Safe bool
-	// Note is what else its owner should know, as a sentence.
+	// Note is one message with advice for the service's owner.
 	Note string
 }
 
@@ -46,7 +46,7 @@ func Names() []string {
 	return out
 }
 
-// serviceOf is the row of a name; a unit that stands in no row is a service of its own.
+// serviceOf returns the row of a service. A unit without a row becomes a service of its own.
 func serviceOf(name string) Service {
 	short := strings.TrimSuffix(name, suffix)
 	i := slices.IndexFunc(Services, func(s Service) bool { return s.Name == short })

@@ -11,7 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// enabled are the units that have a drop-in of ours, by name.
+// enabled returns the names of the units that have a drop-in written by this command.
 func (m machine) enabled() ([]string, error) {
 	paths, err := filepath.Glob(m.file(filepath.Join(m.etc, "*"+suffix+".d", dropInName)))
 	if err != nil {

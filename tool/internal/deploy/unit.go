@@ -86,7 +86,7 @@ func split(value string) []string {
 	return words
 }
 
-// overridden names the drop-ins that are read after ours; one of them may set LD_PRELOAD again.
+// overridden returns the drop-ins that systemd reads after Granary's; one of them may set LD_PRELOAD again.
 func (u unit) overridden(own string) []string {
 	paths := split(u.properties["DropInPaths"])
 	i := slices.Index(paths, own)

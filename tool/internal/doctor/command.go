@@ -59,7 +59,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// examine looks at what the argument means: digits are a process.
+// examine runs the checks for the argument: digits name a process.
 func examine(w World, args []string) (Report, error) {
 	if len(args) == 0 {
 		return System(w), nil

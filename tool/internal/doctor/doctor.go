@@ -1,6 +1,5 @@
-// Package doctor looks for what keeps an allocator from working or from being looked at: in the
-// system's settings, in a running process, or in a program before it is started. Every finding has a
-// remedy.
+// Package doctor finds what prevents an allocator from working or from being inspected: in the system's
+// settings, in a running process, or in a program before its start. Every finding has a remedy.
 package doctor
 
 import (
@@ -53,7 +52,7 @@ func (r Report) Problems() int {
 	return n
 }
 
-// World is what the checks look at.
+// World is the input of the checks.
 type World struct {
 	Proc    procfs.FS
 	Sys     string // "/sys"
@@ -74,7 +73,7 @@ func Live(environ []string, library string) World {
 	return w
 }
 
-// A check is a row of a table: what it looks at, and what it found.
+// A check is one row of a table: its subject and the function that returns its findings.
 type check[S any] struct {
 	name string
 	find func(World, S) []Finding

@@ -93,7 +93,7 @@ func notEffective(w World, p process) []Finding {
 		"start it with `granary run`, which says beforehand when that cannot work")
 }
 
-// staticProgram says beforehand what nobody has tried yet.
+// staticProgram reports that preloading will not work, before the user tries it.
 func staticProgram(_ World, p process) []Finding {
 	if p.running.How != inspect.Static || p.running.Name == inspect.Ours || p.running.Name == "Go" || p.wantsGranary() != "" {
 		return nil
@@ -142,7 +142,7 @@ func deleted(_ World, p process) []Finding {
 		"restart the process so that it runs the version that is installed")
 }
 
-// reading finds out whether the other commands could look into the process.
+// reading checks whether the other commands can read the process.
 func reading(_ World, p process) []Finding {
 	if p.running.Name != inspect.Ours {
 		return nil

@@ -180,7 +180,7 @@ func (c *Collector) emit(out chan<- prometheus.Metric, s sample) {
 	}
 }
 
-// sentence gives help text a capital and a full stop.
+// sentence adds a capital letter and a full stop to a help text.
 func sentence(text string) string {
 	if text == "" {
 		return "No description."

@@ -9,12 +9,12 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// recheck is how often a process that ran another allocator is looked at again: it may have called
-// exec, or loaded one.
+// recheck is the interval after which a process with another allocator is inspected again: it may have
+// called exec or loaded Granary.
 const recheck = 30 * time.Second
 
-// A Discovery finds the processes that run Granary and remembers which do not, so that a scrape looks
-// only at new ones.
+// A Discovery finds the processes that run Granary. It remembers the processes that do not, so that a
+// scrape inspects only new processes.
 type Discovery struct {
 	proc procfs.FS
 	now  func() time.Time
@@ -27,7 +27,7 @@ type verdict struct {
 	ours    bool
 }
 
-// NewDiscovery looks at the processes of proc.
+// NewDiscovery returns a Discovery for the processes of proc.
 func NewDiscovery(proc procfs.FS, now func() time.Time) *Discovery {
 	return &Discovery{proc: proc, now: now, seen: map[int]verdict{}}
 }

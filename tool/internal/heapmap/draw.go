@@ -116,7 +116,7 @@ func (d drawing) text(x, y, size vg.Length, s string) vg.Length {
 	return face.Width(s)
 }
 
-// Colours that are told apart by those who do not see red and green as well.
+// The colours are distinguishable with a red-green colour vision deficiency.
 var colors = [kinds]color.NRGBA{
 	Clean:   {0xee, 0xee, 0xee, 0xff},
 	Dirty:   {0xe6, 0x9f, 0x00, 0xff},

@@ -64,7 +64,7 @@ type Class struct {
 	Tenths [11]int `json:"slabs_by_tenths_full"`
 }
 
-// Free is what the slabs hold that nobody uses.
+// Free is the number of unused bytes in the slabs of the size class.
 func (c Class) Free() uint64 { return c.Bytes - min(c.Bytes, c.Live+c.Cached+c.Clean) }
 
 // A Picture is a heap, ready to be drawn.

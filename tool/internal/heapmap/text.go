@@ -16,7 +16,7 @@ func shade(fill float64) rune {
 	return shades[min(len(shades)-1, int(fill*float64(len(shades))))]
 }
 
-// mark is the one character that stands for a tracker.
+// mark is the character that shows a tracker.
 func (p Picture) mark(t Tracker) rune {
 	switch {
 	case t.State == inspect.TrackerDamaged:

@@ -156,7 +156,7 @@ func (c *capture) number(name string) (uint64, error) {
 	return c.t.figure(name)
 }
 
-// sum is the figure that a cell stands for.
+// sum returns the figure that a cell describes.
 func (c *capture) sum(cell cell) (sum uint64, ok bool) {
 	ok = c.eachOf(cell, func(_ int, v uint64) { sum += v * uint64(cell.scale) })
 	return sum, ok

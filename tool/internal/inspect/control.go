@@ -51,7 +51,7 @@ type Ack struct {
 	After time.Duration // from the request to the answer
 }
 
-// between two looks for an answer.
+// between is the time between two checks for an answer.
 const between = 2 * time.Millisecond
 
 // Request asks the process to do something and waits until it is done, or ctx is. The helper thread
@@ -98,7 +98,7 @@ func (t *Target) Request(ctx context.Context, c Command) (Ack, error) {
 	}
 }
 
-// post writes the request; its number goes last.
+// post writes the request; it writes the request's number last.
 func (t *Target) post(p process, code uint32, argument string) (uint32, error) {
 	_, room, err := t.place("control.argument")
 	if err != nil {

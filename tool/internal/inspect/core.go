@@ -209,7 +209,7 @@ func (c *core) read(spans []span) error {
 	return nil
 }
 
-// piece reads from the segment or the file that holds address, as far as it goes.
+// piece reads from the segment or the file that holds address, up to the end of that segment or file.
 func (c *core) piece(address uint64, to []byte) (int, error) {
 	i, _ := slices.BinarySearchFunc(c.segments, address, func(s segment, a uint64) int { return cmp.Compare(s.end, a+1) })
 	if i < len(c.segments) && c.segments[i].start <= address {

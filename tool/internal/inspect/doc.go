@@ -3,8 +3,8 @@
 // core file as well.
 //
 // The library describes itself (docs/reference/statistics-layout.md): an ELF note leads to a
-// descriptor, whose rows say by name where each figure lies. A reader uses the rows it knows and
-// passes over the others, so the two need not be of one version. Everything read is checked: a heap
-// that was overwritten, or is being changed, costs an error or a line in HeapMap.Damage, never a
-// crash, an endless loop or unbounded memory.
+// descriptor, whose rows give the location of each figure by name. A reader uses the rows it knows and
+// skips the others, so the command and the library may have different versions. Every value read is
+// checked: a heap that was overwritten, or that changes meanwhile, causes an error or a line in
+// HeapMap.Damage, never a crash, an endless loop or unbounded memory.
 package inspect

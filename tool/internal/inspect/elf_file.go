@@ -94,8 +94,8 @@ func FileVersion(path string) string {
 	return b.version
 }
 
-// ownVersion is what a library of ours, or a program that holds one, says in the structure that its
-// statistics are read by; one that this command cannot read says nothing.
+// ownVersion returns the version from the descriptor of Granary's library, or of a program that contains
+// the library. It returns an empty string if this command cannot read the descriptor.
 func ownVersion(f *elf.File, name string) string {
 	library, err := ReadLibrary(f, name)
 	if err != nil {

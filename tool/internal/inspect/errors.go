@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// What can keep a target from being read. Errors of this package match one of them with errors.Is
-// and say in one sentence what is wrong and what to do.
+// The causes that prevent a target from being read. Errors of this package match one of them with
+// errors.Is, and their message says what is wrong and what to do.
 var (
 	ErrNotGranary = errors.New("the process does not run Granary")
 	ErrNoRights   = errors.New("the process may not be read")
@@ -18,7 +18,7 @@ var (
 	ErrReadOnly   = errors.New("the target cannot be changed")
 )
 
-// An Error is a sentence for the user about one of the causes above.
+// An Error is a message for the user about one of the causes above.
 type Error struct {
 	Cause    error
 	Sentence string

@@ -5,7 +5,7 @@ import "time"
 // readings is how often the figures are read in the hope of two that agree.
 const readings = 6
 
-// Snapshot reads the figures. The target is not stopped: see Snapshot.Consistent.
+// Snapshot reads the figures without stopping the target; Snapshot.Consistent says whether they belong together.
 func (t *Target) Snapshot() (*Snapshot, error) {
 	taken := time.Now()
 	last, err := t.capture()

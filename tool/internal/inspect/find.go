@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// A Range is a stretch of addresses, End excluded.
+// A Range is a range of addresses, End excluded.
 type Range struct {
 	Start, End uint64
 }
@@ -21,7 +21,7 @@ type image struct {
 	path  string
 }
 
-// The note that marks the library; see core/src/reflect/note.h.
+// The note that marks the library. Details: core/src/reflect/note.h.
 const (
 	noteName    = "Granary"
 	noteType    = 1
@@ -51,8 +51,7 @@ type mark struct {
 	image      image
 }
 
-// findMarks looks for the note in the files that are mapped. What is no ELF file, or a damaged one, is
-// passed over.
+// findMarks searches the mapped files for the note. It skips damaged ELF files and files of other formats.
 func findMarks(m memory, images []image) (marks []mark, err error) {
 	for _, image := range images {
 		found, err := marksOf(m, image)
@@ -64,7 +63,7 @@ func findMarks(m memory, images []image) (marks []mark, err error) {
 	return marks, nil
 }
 
-// A noteBlock is a segment of notes and where it lies.
+// A noteBlock is a segment of notes and its address.
 type noteBlock struct {
 	bytes   []byte
 	address uint64
@@ -131,7 +130,7 @@ func noteBlocksOf(m memory, image image, table []byte, rowBytes int) (blocks []n
 	return blocks, err
 }
 
-// visitNotes calls visit for each note; descriptor lies at `offset`.
+// visitNotes calls visit for each note; offset is the position of the note's descriptor in notes.
 func visitNotes(notes []byte, visit func(name string, kind uint32, descriptor []byte, offset int)) {
 	const headBytes = 12
 	for at := 0; len(notes)-at >= headBytes; {

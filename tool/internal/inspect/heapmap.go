@@ -4,14 +4,14 @@ import (
 	"math/bits"
 )
 
-// A HeapMap is what lies where in a heap. The target is not stopped while it is read: where Consistent
-// is false, a structure changed between two looks, or the process stands still inside the allocator,
-// and Damage may name what is only on its way. Where it is true, each line of Damage is a fault.
+// A HeapMap describes the contents of a heap by address. The target is not stopped while it is read. If
+// Consistent is false, a structure changed between two readings, or the process was stopped inside the
+// allocator: Damage may then name objects in transit. If it is true, each line of Damage is a fault.
 type HeapMap struct {
 	OSPage  uint64 // bytes of a page of the system
 	Granule uint64 // bytes of the grain of spans
 
-	// Where the allocator's memory lies.
+	// The ranges of the allocator's memory.
 	Chunks   []Range // address space for objects, in trackers of 2 MiB
 	Metadata []Range // structures
 	PageMap  []Range // leaves of the map from addresses to slabs

@@ -48,8 +48,8 @@ func (p process) readBatch(spans []span) error {
 	return p.rest(spans, got)
 }
 
-// rest goes on after a short read: the kernel stops at the first piece it cannot read whole, and, in
-// one call, after about 2 GiB.
+// rest continues after a short read: the kernel stops at the first piece that it cannot read whole, and
+// after about 2 GiB in one call.
 func (p process) rest(spans []span, got int) error {
 	for i, s := range spans {
 		if got < len(s.to) {
@@ -110,7 +110,7 @@ func gone(pid int) error {
 	return failure(ErrGone, "there is no process %d (any more): `granary ps` lists those that run", pid)
 }
 
-// noRights says which right is missing, as well as can be seen from here.
+// noRights names the missing right, as far as this process can detect it.
 func noRights(pid int) error {
 	if info, err := os.Stat(procfs.Live().Path(pid, "")); err == nil {
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {

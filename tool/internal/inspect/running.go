@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// Ours is the name of the allocator that this command belongs to.
+// Ours is Granary's name in the list of allocators.
 const Ours = "granary"
 
 // How an allocator came into a process.
@@ -82,7 +82,7 @@ func (p mappedProcess) program() string {
 	return path
 }
 
-// inspect reads a mapped file as the process sees it, which may be in another mount namespace.
+// inspect reads a mapped file through the process's root, because the process may be in another mount namespace.
 func (p mappedProcess) inspect(path string) (elfFile, error) {
 	if path == p.program() {
 		return readBinary(p.proc.Path(p.pid, "exe"), path)
@@ -158,8 +158,8 @@ func (l library) running() Running {
 	return r
 }
 
-// order is the order in which the loader looks for symbols: what is preloaded, then what the program
-// needs, then what that needs.
+// order returns the libraries in the loader's search order for symbols: the preloaded ones, then the
+// program's dependencies, then the dependencies of these.
 func (p mappedProcess) order(program elfFile) []library {
 	var found []library
 	for _, path := range p.files {
@@ -257,7 +257,7 @@ type ProgramFile struct {
 	Needs         []string // allocators among the libraries it is linked to
 }
 
-// AllocatorInFile looks into a program that is not running.
+// AllocatorInFile finds the allocator of a program file without running it.
 func AllocatorInFile(path string) (ProgramFile, error) {
 	b, err := readBinary(path, path)
 	if err != nil {

@@ -193,8 +193,8 @@ func (r *sampleReader) stacks(s *Samples, started uint64) error {
 	if err != nil {
 		return err
 	}
-	// Frames are only ever added, before the stack that they belong to: what a stack read now may
-	// name lies within what is counted now.
+	// The library only adds frames, and adds them before the stack that uses them: every frame that a
+	// stack read now can name is below the number of frames read now.
 	head, err := r.rows(r.table, r.constant("head.bytes"), 1)
 	if err != nil {
 		return err

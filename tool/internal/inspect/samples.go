@@ -51,7 +51,7 @@ type Stack struct {
 	Lifetimes []float64
 }
 
-// InUse is what the stack allocated and nobody freed.
+// InUse is what the stack allocated and the program has not freed.
 func (s Stack) InUse() Amount {
 	return Amount{s.Allocated.Samples - min(s.Allocated.Samples, s.Freed.Samples),
 		max(0, s.Allocated.Objects-s.Freed.Objects), max(0, s.Allocated.Bytes-s.Freed.Bytes)}
@@ -77,8 +77,8 @@ type Sample struct {
 	Thread    int           // that allocated it
 }
 
-// Before are the objects of one size that lived when sampling was switched on. Nobody knows who
-// allocated them.
+// Before describes the objects of one size class that were live when sampling was switched on. Their
+// stacks are unknown.
 type Before struct {
 	Class   int    // 0: blocks above the largest class
 	Size    uint64 // bytes of an object; 0 for class 0

@@ -20,8 +20,8 @@ type Subject struct {
 	Title string
 }
 
-// OpenSubject opens what arg names: a number or a name is a process. What cannot be read is explained in one sentence;
-// of a process that runs another allocator, the sentence names it.
+// OpenSubject opens the process or the core file that arg names: a number or a name is a process. The
+// error says what cannot be read; for a process under another allocator, it names that allocator.
 func OpenSubject(proc procfs.FS, arg string) (*Subject, error) {
 	if IsCore(arg) {
 		return openCore(arg)

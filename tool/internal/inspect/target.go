@@ -9,8 +9,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// A Target is a process or a core file whose heap can be read. It is not safe for use by several
-// goroutines at once.
+// A Target is a process or a core file whose heap can be read. It is not safe for concurrent use.
 type Target struct {
 	// PID is the process; 0 for a core file.
 	PID int
@@ -122,7 +121,7 @@ func (t *Target) figure(name string) (uint64, error) {
 	return v, nil
 }
 
-// place is where a cell lies.
+// place returns the address of a cell.
 func (t *Target) place(name string) (uint64, cell, error) {
 	i, ok := t.layout.cellNames[name]
 	if !ok || t.layout.cells[i].base >= knownBases {

@@ -26,8 +26,8 @@ type walker struct {
 	medium map[uint64]int    // index in h.Medium, by address
 }
 
-// HeapMap reads what lies where. It takes time and memory in proportion to the heap: about 3 MiB and
-// some milliseconds for each GiB.
+// HeapMap reads the contents of the heap by address. Its time and memory are proportional to the heap:
+// about 3 MiB and some milliseconds for each GiB.
 func (t *Target) HeapMap() (*HeapMap, error) {
 	if t.Published {
 		return nil, failure(ErrNoRights, "process %d publishes its figures but not its heap: run the command as root, or with the capability CAP_SYS_PTRACE", t.PID)
@@ -243,7 +243,7 @@ func (w *walker) column(name string, width, each, from, to uint64) ([]byte, erro
 	return out, nil
 }
 
-// errMissing says that the page map does not cover a stretch of the heap.
+// errMissing says that the page map does not cover a range of the heap.
 var errMissing = errors.New("no rows")
 
 func (w *walker) missing(address uint64) error {
@@ -263,7 +263,7 @@ func (w *walker) chunk(chunk Range) error {
 	return nil
 }
 
-// stretch reads the trackers of [from, to), and what lies in them.
+// stretch reads the trackers of [from, to) and their contents.
 func (w *walker) stretch(from, to uint64) error {
 	size := w.l.constant("tracker")
 	pointers, err := w.column("leaf.trackers", 8, size, from, to)

@@ -20,7 +20,7 @@ import (
 )
 
 // command runs a program and lists what it had not freed when it ended. The program writes a profile at
-// its exit; its exit code becomes ours.
+// its exit; the command returns the program's exit code.
 func (o options) command(ctx context.Context, env cli.Env, rate uint64, args []string) error {
 	library, err := preload.FindLibrary(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	if err != nil {

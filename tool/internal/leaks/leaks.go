@@ -1,5 +1,5 @@
-// Package leaks tells which stacks of a running program allocate what nobody frees: it watches what
-// each has in use over time, and says how sure it is.
+// Package leaks finds the stacks of a running program whose live bytes grow: it records the live bytes
+// of each stack over time, and reports each growth with a confidence.
 package leaks
 
 import (
@@ -66,7 +66,7 @@ const (
 	warmUp = 0.5
 	// fewest samples that came and stayed before a stack is suspected of anything.
 	fewest = 5
-	// oldest is the part of the watch whose allocations are looked for at its end.
+	// oldest is the first part of the watch; allocations from this part that are still live at the end count as old.
 	oldest = 0.25
 	// bound is the quantile of the normal distribution that leaves half a percent above it.
 	bound = 2.576

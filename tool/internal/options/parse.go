@@ -78,7 +78,7 @@ func number(o inspect.Option, value string) (int64, error) {
 	return int64(bytes), nil
 }
 
-// Wrong are sentences about rows of a GRANARY_CONF that the library would refuse.
+// Wrong returns one message for each row of a GRANARY_CONF that the library would refuse.
 func Wrong(known []inspect.Option, conf string) []string {
 	var out []string
 	for row := range strings.SplitSeq(conf, ",") {

@@ -80,8 +80,8 @@ var obstacles = []obstacle{
 	},
 }
 
-// Check says in one sentence why library cannot be preloaded into the program at path, or nil.
-// For a script it looks at the interpreter that the script names.
+// Check returns an error that says why library cannot be preloaded into the program at path, or nil.
+// For a script it checks the interpreter that the script names.
 func Check(path, library string, caller Credentials, searchPath string) error {
 	lib, err := Inspect(library)
 	if err != nil {

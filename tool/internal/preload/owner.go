@@ -17,8 +17,8 @@ type silent struct{}
 
 func (silent) Error() string { return "" }
 
-// Owner is the file whose definition of symbol a running program calls. It reads the address that the
-// loader wrote into the program's relocation slot and looks it up in the maps, so it needs neither a
+// Owner returns the file whose definition of symbol a running program calls. It reads the address that
+// the loader wrote into the program's relocation slot and finds its mapping, so it needs neither a
 // debugger nor the program's help. The program must have been started with LD_BIND_NOW=1.
 func Owner(proc procfs.FS, pid int, symbol string) (string, error) {
 	exe := proc.Path(pid, "exe")

@@ -31,7 +31,7 @@ type Program struct {
 	Script      []string // the words after #!, when the file is a script
 }
 
-// A sentence is an error for the user whose kind decides the exit code but is not printed.
+// A sentence is an error message for the user. Its kind decides the exit code and is not printed.
 type sentence struct {
 	text string
 	kind error

@@ -21,7 +21,7 @@ type Cgroup struct {
 	Current uint64 // what the group uses
 }
 
-// ErrNoCgroup says that the process is in no memory control group that can be seen from here.
+// ErrNoCgroup says that the process has no memory control group that this command can read.
 var ErrNoCgroup = errors.New("no memory control group is visible")
 
 // Cgroup finds, of the memory control groups around a process, the one with the lowest limit. Where

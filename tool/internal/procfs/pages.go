@@ -40,7 +40,7 @@ func (p *Pages) PageSize() uint64 { return p.size }
 // Exact is true when pages of zeros are left out, as RSS does.
 func (p *Pages) Exact() bool { return !p.noScan }
 
-// Resident calls visit for each stretch of [start, end) that is in memory, by address.
+// Resident calls visit for each resident range within [start, end), in address order.
 func (p *Pages) Resident(start, end uint64, visit func(start, end uint64)) error {
 	start, end = start&^(p.size-1), (end+p.size-1)&^(p.size-1)
 	if start >= end {

@@ -100,8 +100,8 @@ func Gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-// Explain turns an error of reading process pid into one sentence that says what to do. A right that
-// is missing is named with the way to get it.
+// Explain turns an error of reading process pid into a message that says what to do. It names a missing
+// right and how to obtain it.
 func (fs FS) Explain(pid int, err error) error {
 	switch {
 	case err == nil:

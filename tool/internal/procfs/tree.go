@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Resident is the resident size of a process in bytes by statm: within some pages of the truth, and
-// cheap enough to be read ten times a second.
+// Resident returns the resident size of a process in bytes by statm: within a few pages of the exact
+// value, and fast enough to be read ten times a second.
 func (fs FS) Resident(pid int) (uint64, error) {
 	text, err := fs.read(pid, "statm")
 	if err != nil {

@@ -74,7 +74,7 @@ func Pause(used time.Duration, share float64) time.Duration {
 	return time.Duration(float64(used) / share)
 }
 
-// round profiles every process once. What goes wrong with one does not concern the others.
+// round profiles every process once. An error in one process does not affect the others.
 func (a *Collector) round(ctx context.Context) {
 	pids, more, err := a.Discover(a.Processes)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *Collector) round(ctx context.Context) {
 	}
 }
 
-// complain logs a sentence the first time it is true.
+// complain logs a message the first time it occurs.
 func (a *Collector) complain(format string, args ...any) {
 	const most = 1000
 	text := fmt.Sprintf(format, args...)

@@ -31,10 +31,10 @@ var sampleTypes = []struct{ name, unit string }{
 	{PinnedSpace, "bytes"}, {TemporarySpace, "bytes"},
 }
 
-// BeforeFrame stands for the callers of what was live before the profile began.
+// BeforeFrame replaces the unknown stack of objects that were live before the profile began.
 const BeforeFrame = "[live before the profile]"
 
-// ArenasFrame stands for the callers of what lies in scoped heaps and arenas, which are not sampled.
+// ArenasFrame replaces the unknown stack of objects in scoped heaps and arenas, which are not sampled.
 const ArenasFrame = "[scoped heaps and arenas, not sampled]"
 
 // A Heap is everything that a profile is made from.
@@ -152,8 +152,8 @@ func (b *builder) add(locations []*profile.Location, values ...float64) {
 	}
 }
 
-// frames are the locations of return addresses, without those inside the allocator. A return address
-// lies behind the call; one less is within.
+// frames returns the locations of return addresses, without those inside the allocator. A return
+// address is after the call instruction; the address less one is within it.
 func (b *builder) frames(returns []uint64) []*profile.Location {
 	var out []*profile.Location
 	for _, address := range returns {

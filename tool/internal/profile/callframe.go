@@ -14,7 +14,7 @@ type FrameTable struct {
 	order     binary.ByteOrder
 }
 
-// A frameFunction is a stretch of code and the program that describes its frames.
+// A frameFunction is a range of code and the DWARF program that describes its frames.
 type frameFunction struct {
 	start, end uint64
 	common     *frameCommon

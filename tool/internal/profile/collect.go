@@ -9,14 +9,14 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// DefaultRate is the mean distance between samples, in bytes: cheap enough to leave on.
+// DefaultRate is the mean number of bytes between samples. At this rate sampling can stay on in production.
 const DefaultRate = 512 << 10
 
 // answerTime is how long a process may take to switch sampling on or off.
 var answerTime = 5 * time.Second // tests are less patient
 
-// A Session is sampling in a process, as long as somebody looks. Sampling that it switched on is
-// switched off at its end; what was on before stays on.
+// A Session is a period of sampling in a process. At its end it switches off sampling if it switched
+// sampling on; sampling that was on before stays on.
 type Session struct {
 	Subject *inspect.Subject
 	Rate    uint64 // bytes

@@ -63,7 +63,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// kindFlags declares a flag for each way to look at a heap.
+// kindFlags declares a flag for each kind of heap profile.
 func kindFlags(fs *pflag.FlagSet) map[string]*bool {
 	kinds := map[string]*bool{}
 	for _, k := range Kinds {
@@ -72,7 +72,7 @@ func kindFlags(fs *pflag.FlagSet) map[string]*bool {
 	return kinds
 }
 
-// chosen is the kind that was asked for; the first if none was.
+// chosen returns the kind that the flags select, or the first kind without a flag.
 func chosen(kinds map[string]*bool) (Kind, bool, error) {
 	var found []Kind
 	for _, k := range Kinds {
@@ -137,7 +137,7 @@ func (o options) run(ctx context.Context, env cli.Env, arg string, lifetime bool
 	return o.out.write(ctx, env, built.Profile, kind, append(h.Words(), outcome.Missing...))
 }
 
-// collect samples for as long as was asked for.
+// collect samples for the requested duration.
 func (o options) collect(ctx context.Context, progress io.Writer, s *inspect.Subject, rate uint64) (h Heap, err error) {
 	session, err := Start(ctx, s, rate)
 	if err != nil {
@@ -186,7 +186,7 @@ func (h Heap) Headline() string {
 	return fmt.Sprintf("%s: %s samples in %v, one in %s", h.Title, term.Count(h.Samples.Taken), h.Samples.For.Round(100*time.Millisecond), term.Bytes(h.Samples.Rate))
 }
 
-// Words are the sentences above the table of a profile.
+// Words returns the lines above the table of a profile.
 func (h Heap) Words() []string {
 	words := []string{h.Headline()}
 	if h.Ended > 0 {

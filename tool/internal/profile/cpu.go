@@ -76,7 +76,7 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 // fewestSamples is how many a share needs to say anything.
 const fewestSamples = 20
 
-// words are the sentences above the profile.
+// words returns the lines above the profile.
 func (c CPU) words(s *inspect.Subject, alive bool) ([]string, error) {
 	inside, all := c.Inside()
 	during := c.For.Round(100 * time.Millisecond)

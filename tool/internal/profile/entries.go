@@ -74,7 +74,7 @@ func NamesOf(locations []*profile.Location) (names []string) {
 	return names
 }
 
-// unnamed shows an address as it stands in its file.
+// unnamed shows an address as an offset in its file.
 func unnamed(l *profile.Location) string {
 	if l.Mapping == nil || l.Mapping.File == "" {
 		return fmt.Sprintf("%#x", l.Address)
@@ -83,7 +83,7 @@ func unnamed(l *profile.Location) string {
 	return fmt.Sprintf("%s+%#x", file, l.Address-l.Mapping.Start+l.Mapping.Offset)
 }
 
-// A Kind is what a profile is looked at by.
+// A Kind is one view of a profile: the value that orders its stacks.
 type Kind struct {
 	Name   string // of the flag
 	Type   string // of the sample value
@@ -91,7 +91,7 @@ type Kind struct {
 	Says   string // in a title
 }
 
-// Kinds are the ways to look at a heap.
+// Kinds are the kinds of heap profiles.
 var Kinds = []Kind{
 	{"inuse", InUseSpace, InUseObjects, "bytes in use"},
 	{"alloc", AllocSpace, AllocObjects, "bytes allocated since the profile began"},
@@ -99,7 +99,7 @@ var Kinds = []Kind{
 	{"temporary", TemporarySpace, "", "bytes freed within a millisecond by the thread that allocated it"},
 }
 
-// Index is where a kind of value stands in the samples of p; -1 if it has none of this name.
+// Index returns the position of the value called name in the samples of p, or -1 if there is none.
 func Index(p *profile.Profile, name string) int {
 	return slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == name })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// An exit finds the way out of the allocator's frames: to whoever called it.
+// An exit unwinds the allocator's frames to the allocator's caller.
 type exit struct {
 	table   *FrameTable
 	modules []inspect.Module // of the allocator

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// output is where a profile goes and in which form.
+// output is the destination and the format of a profile.
 type output struct {
 	http, svg, file         string
 	text, collapsed, heapV2 bool
@@ -39,7 +39,7 @@ func (o *output) check() error {
 	return nil
 }
 
-// write makes of p what was asked for; words go above the table.
+// write writes p in the requested format, with words above the table.
 func (o *output) write(ctx context.Context, env cli.Env, p *profile.Profile, kind Kind, words []string) error {
 	index := Index(p, kind.Type)
 	if index < 0 {

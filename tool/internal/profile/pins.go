@@ -62,8 +62,8 @@ func FindPins(s *inspect.Samples, h *inspect.HeapMap) *Pins {
 	return p
 }
 
-// Pinned is how many idle bytes the object at address answers for: of each page that it lies on, an
-// equal part with every other live object there.
+// Pinned returns the idle bytes that the object at address pins: the live objects on a page share the
+// page's idle bytes equally.
 func Pinned(s *inspect.Slab, osPage, address uint64) (bytes float64) {
 	object := (address - s.Address) / s.ObjectSize
 	if object >= uint64(s.Objects) {

@@ -101,7 +101,7 @@ func (f fetcher) Fetch(source string, _, _ time.Duration) (*profile.Profile, str
 	return f.profile.Copy(), source, nil
 }
 
-// webNames leaves the names as they are: they were looked up before.
+// webNames leaves the names as they are: the profile already has them.
 type webNames struct{}
 
 func (webNames) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
@@ -115,8 +115,7 @@ func (keptOpen) Close() error { return nil }
 
 func (w writer) Open(string) (io.WriteCloser, error) { return keptOpen{w.to}, nil }
 
-// silent is the interface of a command that is not asked anything. What pprof says of its progress is
-// dropped; errors come back from PProf.
+// silent is a user interface without input. It drops pprof's progress messages; PProf returns the errors.
 type silent struct{}
 
 func (*silent) ReadLine(string) (string, error)     { return "", io.EOF }

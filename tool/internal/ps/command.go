@@ -88,7 +88,8 @@ const noneYet = `No process that you may read runs under Granary.
   granary ps                     list all processes with their allocators
   granary help                   list the commands`
 
-// finish names the processes that were asked for and could not be read; of others, how many.
+// finish names the requested processes that could not be read. Without requested processes it gives
+// the number of unreadable ones.
 func finish(env cli.Env, list List, named bool, err error) error {
 	if err != nil || len(list.Unreadable) == 0 {
 		return err

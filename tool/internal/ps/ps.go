@@ -28,7 +28,7 @@ type Process struct {
 	Heap uint64 `json:"heap_bytes"`
 }
 
-// Unreadable is a process that could not be looked at.
+// Unreadable is a process that could not be read.
 type Unreadable struct {
 	PID    int    `json:"pid"`
 	Reason string `json:"reason"`
@@ -43,8 +43,8 @@ type List struct {
 // workers read processes at the same time.
 const workers = 4
 
-// Read looks at the processes pids, or at all there are. Kernel threads and processes that end
-// meanwhile are left out unless they were named.
+// Read reads the processes pids, or all processes if pids is empty. Kernel threads and processes that
+// end meanwhile are left out unless pids names them.
 func Read(ctx context.Context, proc procfs.FS, pids []int) (List, error) {
 	named := len(pids) > 0
 	if !named {
@@ -84,7 +84,7 @@ func Read(ctx context.Context, proc procfs.FS, pids []int) (List, error) {
 
 func ended(err error) bool { return procfs.Gone(err) || errors.Is(err, procfs.ErrNoMemory) }
 
-// One looks at one process.
+// One reads one process.
 func One(proc procfs.FS, pid int) (Process, error) {
 	running, err := inspect.AllocatorOf(proc, pid)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// A Finder looks for files with symbols. It is not safe for use by several goroutines at once.
+// A Finder finds files with symbols. It is not safe for concurrent use.
 type Finder struct {
-	// Open opens a mapped file. It may be nil: then the path is opened as it stands.
+	// Open opens a mapped file. If it is nil, the Finder opens the mapping's path.
 	Open func(m *profile.Mapping) (*os.File, error)
 	// DebugDirs hold debug files by build id, as distributions' packages install them.
 	DebugDirs []string
@@ -33,8 +33,8 @@ type Finder struct {
 	objects map[string]*object
 }
 
-// NewFinder looks where this machine keeps symbols; getenv tells DEBUGINFOD_URLS and where the cache
-// lies.
+// NewFinder returns a Finder for this machine's symbol folders. getenv supplies DEBUGINFOD_URLS and the
+// cache folder.
 func NewFinder(getenv func(string) string) *Finder {
 	f := &Finder{DebugDirs: []string{"/usr/lib/debug"}, Servers: strings.Fields(getenv("DEBUGINFOD_URLS"))}
 	f.Cache = getenv("DEBUGINFOD_CACHE_PATH")
@@ -79,8 +79,8 @@ func (f *Finder) load(ctx context.Context, m *profile.Mapping) *object {
 	return o
 }
 
-// codeSegment tells where code lies by a debug file alone, whose offsets are its own: the mapping is
-// that of the segment with code.
+// codeSegment returns the executable segment of a debug file, whose file offsets differ from those of
+// the mapped file: the mapping is that of the segment with code.
 func codeSegment(debug *elf.File, m *profile.Mapping) []elf.ProgHeader {
 	for _, p := range debug.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
@@ -109,7 +109,7 @@ func (f *Finder) mapped(m *profile.Mapping) *elf.File {
 	return e
 }
 
-// openFile does not wait for somebody to write into what is no file but a pipe.
+// openFile opens a file without blocking, so that a pipe without a writer does not stop the command.
 func openFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }

@@ -51,8 +51,8 @@ func (m JITMap) frames(address uint64) []Frame {
 	return []Frame{{Function: Demangle(name), Linkage: name, File: file}}
 }
 
-// OfProcess makes f look through the eyes of process pid: at its files, even if they were deleted or
-// lie in a container, and at the map of its just-in-time compiler.
+// OfProcess makes f read the files of process pid, even if they were deleted or are in a container, and
+// the map of its just-in-time compiler.
 func (f *Finder) OfProcess(proc procfs.FS, pid int) {
 	f.Open = func(m *profile.Mapping) (*os.File, error) {
 		file, err := openFile(proc.Path(pid, fmt.Sprintf("map_files/%x-%x", m.Start, m.Limit)))

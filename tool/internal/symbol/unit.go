@@ -136,7 +136,8 @@ func (u *unit) call(e *dwarf.Entry) (string, int) {
 	return "", int(line)
 }
 
-// maxOrigins bounds how far a name is looked for: declaration of an abstract instance of a function.
+// maxOrigins bounds the references followed to find a name: for example, to the declaration of an
+// abstract instance of a function.
 const maxOrigins = 4
 
 // names are the linkage name and the plain name of a function.

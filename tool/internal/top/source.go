@@ -12,7 +12,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/ps"
 )
 
-// A Sample is what one process looks like at one moment. Sizes are bytes.
+// A Sample holds the figures of one process at one moment. Sizes are in bytes.
 type Sample struct {
 	Taken     time.Time       `json:"taken"`
 	Command   string          `json:"command"`

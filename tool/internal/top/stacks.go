@@ -21,7 +21,7 @@ import (
 // Stacks is what sampling knows of a process at one moment.
 type Stacks struct {
 	For    time.Duration // since sampling was switched on
-	Window time.Duration // that rates and growth are of
+	Window time.Duration // the interval that rates and growth are computed over
 	Rows   []StackRow
 }
 
@@ -132,7 +132,7 @@ type stackSession struct {
 	history []*inspect.Samples
 }
 
-// window is how far back rates and growth look.
+// window is the interval that rates and growth are computed over.
 const window = 30 * time.Second
 
 // Stacks switches sampling on in process pid unless it is on, and reads what there is.

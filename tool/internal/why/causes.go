@@ -26,7 +26,7 @@ type reason struct {
 	do   func(why) string
 }
 
-// why is what a reason may look at.
+// why is the input of the reasons.
 type why struct {
 	w       Waterfall
 	h       *Heap

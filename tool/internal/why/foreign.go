@@ -10,8 +10,8 @@ import (
 // glibc gives each further arena a range of this size, aligned to it.
 const arenaBytes = 64 << 20
 
-// ForForeign is the waterfall of a process under another allocator, as far as the kernel's figures
-// go: what of its heap lives is not to be seen from outside.
+// ForForeign returns the waterfall of a process under another allocator. It uses the kernel's figures
+// only: the live bytes of such a heap cannot be read from outside.
 func ForForeign(pid int, subject string, running inspect.Running, regions []procfs.FootprintRegion, kernel uint64) Waterfall {
 	w := Waterfall{PID: pid, Subject: subject, Allocator: running.Name, Kernel: kernel, Exact: true}
 	var arenas, lazy uint64

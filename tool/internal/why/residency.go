@@ -14,8 +14,8 @@ type Pages interface {
 	Resident(start, end uint64, visit func(start, end uint64)) error
 }
 
-// A Residency is how many bytes in memory each part of the heap has. Every page in memory counts
-// once, cut up among what lies on it.
+// A Residency is the number of resident bytes of each part of the heap. Each resident page is counted
+// once, divided among the objects and structures on it.
 type Residency struct {
 	Live      uint64 // objects and blocks that the program holds
 	Cached    uint64 // free objects in the caches and the depot
@@ -39,7 +39,7 @@ func (r Residency) Total() uint64 {
 	return r.Live + r.Cached + r.SlabFree + r.Dirty + r.Clean + r.Structure + r.Arenas
 }
 
-// Measure looks where the pages in memory lie in the heap.
+// Measure finds the part of the heap that each resident page belongs to.
 func Measure(h *inspect.HeapMap, pages Pages) (Residency, error) {
 	m := &measure{h: h, pages: pages}
 	for _, chunk := range h.Chunks {
@@ -167,7 +167,7 @@ func (m *measure) slabs(chunk inspect.Range) {
 	}
 }
 
-// sparse looks at each object of a slab that is not in memory as a whole.
+// sparse adds the objects of a slab that is only partly resident.
 func (m *measure) sparse(s *inspect.Slab, resident uint64) {
 	var live, cached, clean uint64
 	for i := range s.Objects {
@@ -213,7 +213,7 @@ func (m *measure) block(b inspect.Block) {
 	m.r.LiveBytes += b.Size
 }
 
-// freeSpans looks at the granules that nobody holds.
+// freeSpans adds the free granules.
 func (m *measure) freeSpans(chunk inspect.Range) {
 	trackers := m.h.Trackers
 	first := sort.Search(len(trackers), func(i int) bool { return trackers[i].Address >= chunk.Start })

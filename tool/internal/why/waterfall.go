@@ -164,7 +164,7 @@ func isLibrary(h Heap, regions []procfs.FootprintRegion, i int) bool {
 	return r.Path == "" && r.Kind == procfs.Data && i > 0 && regions[i-1].End == r.Start && isLibrary(h, regions, i-1)
 }
 
-// within is what of the heap lies in memory in [start, end).
+// within returns the resident bytes of the heap within [start, end).
 func (r Residency) within(start, end uint64) (bytes uint64) {
 	for _, o := range r.ranges {
 		if o.start >= end {
@@ -179,7 +179,7 @@ func (r Residency) within(start, end uint64) (bytes uint64) {
 	return bytes
 }
 
-// overlap is the share of a range that lies in [start, end), where a range lies in several mappings.
+// overlap returns the share of a range that is within [start, end), for a range in several mappings.
 func overlap(o occupied, start, end uint64) uint64 {
 	part := min(o.end, end) - max(o.start, start)
 	return uint64(float64(o.resident) * float64(part) / float64(o.end-o.start))
