@@ -300,11 +300,11 @@ def name_list(path, macros):
 def layout_page():
     reflect = ROOT / "core/src/reflect"
     header = (ROOT / "core/src/stats/descriptor.h").read_text()
-    bases = re.search(r"enum class Base : uint32_t \{(.*?)\}", header, re.S).group(1).replace("k", "").split(",")
+    bases = re.search(r"enum class Base : uint32_t \{(.*?)\}", header, re.S).group(1).split(",")
     version = re.search(r"kDescriptorVersion = (\d+)", header).group(1)
     return LAYOUT_TEXT.format(
         notice=notice("core/src/reflect/layout.def"), version=version,
-        bases="\n".join(f"{i}. {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', base.strip()).lower()}"
+        bases="\n".join(f"{i}. {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', base.strip().removeprefix('k')).lower()}"
                         for i, base in enumerate(bases)),
         cells=name_list(reflect / "layout.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
         constants=name_list(reflect / "layout.def", ["CONSTANT", "OFFSET"]) +

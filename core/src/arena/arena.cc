@@ -364,14 +364,14 @@ void Arena::Purge(bool all) noexcept {
   Report();
 }
 
-void Arena::EndWindow() noexcept {
+void Arena::EndInterval() noexcept {
   if (decay[0] < 0) return;
   const Serving me(this);
   FlushStashes();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     central_.ReleasePages(c, central_.SlabsToInspect(c));
   }
-  pages_.EndWindow();
+  pages_.EndInterval();
   pages_.PayDebt(~size_t{0} / 2);
   Report();
 }

@@ -52,7 +52,7 @@ class Arena {
 
   // Purges free pages: all, or only the due pages.
   void Purge(bool all) noexcept;
-  void EndWindow() noexcept;
+  void EndInterval() noexcept;
 
   ClassFigures MeasureClass(SizeClass c) noexcept;
   PageStats MeasurePages() noexcept { return pages_.Stats(); }

@@ -112,9 +112,9 @@ size_t PurgeArenas() noexcept {
   return before > after ? before - after : 0;
 }
 
-void EndArenaWindows() noexcept {
+void EndArenaIntervals() noexcept {
   if (count.load(std::memory_order_relaxed) == 1 || !table_lock.TryLock()) return;
-  ForEachArena([](Arena& arena) { arena.EndWindow(); });
+  ForEachArena([](Arena& arena) { arena.EndInterval(); });
   table_lock.Unlock();
 }
 

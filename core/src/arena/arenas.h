@@ -36,7 +36,7 @@ void ForEachArena(Visit&& visit) noexcept {
 // Called around a fork, with no lock held.
 void LockArenas() noexcept;
 void UnlockArenas(bool child) noexcept;
-void EndArenaWindows() noexcept;
+void EndArenaIntervals() noexcept;
 // Purges the free pages of all arenas; returns the bytes of free spans that were purged.
 size_t PurgeArenas() noexcept;
 

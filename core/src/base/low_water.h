@@ -18,7 +18,7 @@ class LowWater {
 
   // Ends a decay interval. Returns the number of idle elements and starts the next interval at
   // `level`.
-  size_t EndWindow(size_t level) {
+  size_t EndInterval(size_t level) {
     const size_t idle = lowest_ < level ? lowest_ : level;
     lowest_ = level;
     return idle;

@@ -9,29 +9,29 @@ namespace {
 
 TEST(LowWater, NothingIsIdleInTheFirstInterval) {
   LowWater low;
-  EXPECT_EQ(low.EndWindow(10), 0u);
+  EXPECT_EQ(low.EndInterval(10), 0u);
 }
 
 TEST(LowWater, UntouchedStockIsIdle) {
   LowWater low;
-  low.EndWindow(10);
-  EXPECT_EQ(low.EndWindow(10), 10u);
+  low.EndInterval(10);
+  EXPECT_EQ(low.EndInterval(10), 10u);
 }
 
 TEST(LowWater, AnElementThatWasNeededOnceIsNotIdle) {
   LowWater low;
-  low.EndWindow(10);
+  low.EndInterval(10);
   low.Note(4);
   low.Note(9);
-  EXPECT_EQ(low.EndWindow(9), 4u);
-  EXPECT_EQ(low.EndWindow(9), 9u);
+  EXPECT_EQ(low.EndInterval(9), 4u);
+  EXPECT_EQ(low.EndInterval(9), 9u);
 }
 
 TEST(LowWater, NeverMoreThanTheLevel) {
   LowWater low;
-  low.EndWindow(10);
-  EXPECT_EQ(low.EndWindow(3), 3u);
-  EXPECT_EQ(low.EndWindow(0), 0u);
+  low.EndInterval(10);
+  EXPECT_EQ(low.EndInterval(3), 3u);
+  EXPECT_EQ(low.EndInterval(0), 0u);
 }
 
 }  // namespace

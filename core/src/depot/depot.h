@@ -60,7 +60,7 @@ class Depot {
       size_t idle;
       {
         Locked hold(row.mutex);
-        idle = row.low.EndWindow(row.full_count);
+        idle = row.low.EndInterval(row.full_count);
         if (!row.refused) row.more = row.more / 2;
         row.refused = false;
       }

@@ -104,7 +104,7 @@ class Scenario {
       for (const SizeClass c : kClasses) {
         if (IsSmall(c)) stack_->central.ReleasePages(c, 2);
       }
-      stack_->pages.EndWindow();
+      stack_->pages.EndInterval();
       stack_->pages.Release(kMiB);
     }
   }

@@ -6,7 +6,7 @@
 #include "base/misuse.h"
 #include "base/writer.h"
 #include "front/thread_settings.h"
-#include "heap/slow_path.h"
+#include "heap/internal.h"
 #include "profiling/profiler.h"
 #include "upkeep/trim.h"
 #include "upkeep/upkeep.h"

@@ -3,7 +3,7 @@
 #include "arena/arenas.h"
 #include "front/thread_settings.h"
 #include "heap/heap.h"
-#include "heap/slow_path.h"
+#include "heap/internal.h"
 #include "profiling/profiler.h"
 #include "upkeep/upkeep.h"
 

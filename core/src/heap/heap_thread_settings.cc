@@ -6,7 +6,7 @@
 #include "arena/arenas.h"
 #include "front/thread_settings.h"
 #include "heap/fast.h"
-#include "heap/slow_path.h"
+#include "heap/internal.h"
 #include "profiling/profiler.h"
 #include "upkeep/upkeep.h"
 

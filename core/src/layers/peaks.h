@@ -21,7 +21,7 @@ class Peaks {
       Measure();
   }
   // Called when a decay interval ends.
-  void EndWindow(size_t used) noexcept {
+  void EndInterval(size_t used) noexcept {
     if (used >= kStep) Measure();
   }
   GRANARY_COLD void Measure() noexcept;

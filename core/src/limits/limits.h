@@ -1,5 +1,5 @@
 // How much the heap may hold: what the options, the memory cgroup and the machine's memory pressure
-// (PSI, Documentation/accounting/psi.rst of the kernel) leave it. Read once in each decay window.
+// (PSI, Documentation/accounting/psi.rst of the kernel) leave it. Read once in each decay interval.
 #pragma once
 
 #include <atomic>

@@ -94,7 +94,7 @@ class PageProgram {
         GRANARY_CHECK(heap_.dirty_bytes() == 0);
       }
       if (rare == 6 && !live_.empty()) Split(*Pick(input));
-      return heap_.EndWindow();
+      return heap_.EndInterval();
     }
     const size_t bytes = input.Below(64) * kGranule;
     const size_t before = heap_.dirty_bytes();

@@ -81,7 +81,7 @@ class PageFigures {
   LargeCounts CountsOf(size_t group) const { return groups_[group]; }
 
   // What stayed dirty through the interval is due from now on.
-  void EndInterval() { Store(owed_, low_.EndWindow(Load(dirty_))); }
+  void EndInterval() { Store(owed_, low_.EndInterval(Load(dirty_))); }
   void SetOwed(size_t granules) { Store(owed_, granules); }
   // What has stayed dirty through this interval so far.
   size_t idle_bytes() const { return low_.lowest() * kGranule; }

@@ -90,7 +90,7 @@ class PageHeap {
 
   // ---- purging (purge.h) ----
   // Ends the interval of the low-water mark: what stayed dirty through it is due.
-  void EndWindow() noexcept {
+  void EndInterval() noexcept {
     Locked hold(core_.mutex);
     filled_.CountAllDirty();
     core_.figures.EndInterval();

@@ -140,14 +140,14 @@ TEST(PageHeap, FreedSpansReadZeroAfterRelease) {
   pages.heap.FreeSpan(keep, 1, 0);
 }
 
-TEST(PageHeap, OnlyWhatLayIdleThroughAWindowIsOwed) {
+TEST(PageHeap, OnlyWhatLayIdleThroughAnIntervalIsOwed) {
   FakePages pages;
   pages.heap.FreeSpan(pages.heap.AllocateSpan(10).p, 10, ~uint64_t{0});
-  pages.heap.EndWindow();
-  EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "it was freed in this window";
+  pages.heap.EndInterval();
+  EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "it was freed in this interval";
   void* const p = pages.heap.AllocateSpan(4).p;
   pages.heap.FreeSpan(p, 4, ~uint64_t{0});
-  pages.heap.EndWindow();
+  pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.owed_bytes(), 6 * kGranule) << "four were needed";
   EXPECT_GE(pages.heap.PayDebt(kMiB), 6 * kGranule);
   EXPECT_EQ(pages.heap.owed_bytes(), 0u);
@@ -159,21 +159,21 @@ TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
   pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
   void* const keep = pages.heap.AllocateSpan(4).p;
   EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "it reads as zero";
-  pages.heap.EndWindow();
+  pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes - 4 * kGranule);
   EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "the heap may still want it";
-  pages.heap.EndWindow();
+  pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.owed_bytes(), kTrackerBytes - 4 * kGranule);
   EXPECT_EQ(pages.heap.PayDebt(kTrackerBytes), kTrackerBytes - 4 * kGranule);
   EXPECT_EQ(FakeOs::counts().split, 1u);
-  pages.heap.EndWindow();
+  pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "only once";
   pages.heap.Verify();
   // A tracker that nothing is left in, and whose only slab gave its pages back before.
   void* const gone = pages.heap.AllocateSpan(Tracker::kGranules - 3).p;
   pages.heap.FreeSpan(gone, Tracker::kGranules - 3, 0);
   EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes);
-  // More of them in a window than are remembered.
+  // More of them in an interval than are remembered.
   std::vector<void*> spans;
   for (int i = 0; i < 40; ++i)
     spans.push_back(pages.heap.AllocateSpan(Tracker::kGranules / 2 + 1).p);
@@ -210,7 +210,7 @@ TEST(PageHeap, WhatWasSplitIsWholeAgainBeforeItIsFaultedInAhead) {
   char* const first = static_cast<char*>(pages.heap.AllocateSpan(64).p);
   char* const second = static_cast<char*>(pages.heap.AllocateSpan(64).p);
   char* const span = first < second ? first : second;
-  pages.heap.EndWindow();
+  pages.heap.EndInterval();
   pages.heap.SplitHugeAt(span);
   pages.heap.FreeSpan(first, 64, 0);  // every page went from inside the spans
   pages.heap.FreeSpan(second, 64, 0);

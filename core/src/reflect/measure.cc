@@ -75,7 +75,7 @@ Snapshot Measure() noexcept {
   s.ceiling = upkeep.ceiling();
   s.pressed = upkeep.pressed();
   s.squeezed = upkeep.squeezed();
-  s.windows = upkeep.windows();
+  s.windows = upkeep.intervals();
   s.helper = upkeep.HelperRuns();
   s.arenas = layers.arenas().count.load(std::memory_order_relaxed);
   s.arenas_used = layers.arenas().used.load(std::memory_order_relaxed);

@@ -18,14 +18,14 @@ constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not read the cgr
 constexpr size_t kLeastMap = 64 * kMiB;     // size of a heap whose page map is worth purging
 constexpr size_t kPayFrom = 256 * kKiB;     // growth from which a slow path pays
 constexpr uint32_t kSteps = kNumSmall + 1;
-constexpr uint32_t kSettlingWindows = 6;  // after the heap has shrunk to half
+constexpr uint32_t kSettlingIntervals = 6;  // after the heap has shrunk to half
 
 }  // namespace
 
 // Next to `layers` in memory (layers/layers.cc).
 __attribute__((section(".bss.upkeep"))) constinit Upkeep upkeep;
 
-uint64_t Upkeep::WindowMillis() noexcept {
+uint64_t Upkeep::IntervalMillis() noexcept {
   const int64_t decay = options.DecayMillis();
   return decay < 0 ? ~uint64_t{0} / 4 : static_cast<uint64_t>(decay) / 2;
 }
@@ -57,11 +57,11 @@ void Upkeep::PollWithoutHelper() noexcept {
   if (layers.HeldBytes() >= kLimitedFrom) RefreshLimitsIfDue(now);
   if (options.dirty_decay_ms < 0 || !running_.TryLock()) return;
   if (now >= next_.load(std::memory_order_relaxed)) {
-    next_.store(now + WindowMillis(), std::memory_order_relaxed);
-    BeginWindow();
+    next_.store(now + IntervalMillis(), std::memory_order_relaxed);
+    BeginInterval();
     layers.front().ReclaimIdle();
     layers.depot().EndInterval();
-    pages.EndWindow();
+    pages.EndInterval();
     if (!options.retain) pages.UnmapFree();
     step_.store(0, std::memory_order_relaxed);
   } else if (busy && !Step()) {
@@ -70,12 +70,12 @@ void Upkeep::PollWithoutHelper() noexcept {
   running_.Unlock();
 }
 
-void Upkeep::BeginWindow() noexcept {
+void Upkeep::BeginInterval() noexcept {
   Linux::PrepareToAbort();
-  peaks_.EndWindow(layers.pages().used_bytes());
+  peaks_.EndInterval(layers.pages().used_bytes());
   paid_.store(Level(), std::memory_order_relaxed);
   // The first interval begins with the process, and many processes end before the second.
-  if (windows_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_window();
+  if (intervals_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_interval();
 }
 
 Central<Linux>::Eligible Upkeep::EligibleNow() const noexcept {
@@ -127,9 +127,9 @@ void Upkeep::PayDebt() noexcept {
   while (layers.pages().PayDebt(kTurnBytes) > 0) running_.Yield();
 }
 
-void Upkeep::RunWindow() noexcept {
+void Upkeep::RunInterval() noexcept {
   Locked hold(running_);
-  BeginWindow();
+  BeginInterval();
   RefreshLimits();
   if (layers.profile().Collects()) unwind::Refresh();
   layers.front().ReclaimIdle();
@@ -137,7 +137,7 @@ void Upkeep::RunWindow() noexcept {
   layers.depot().EndInterval();
   running_.Yield();
   ReleaseSlabs(EligibleNow());
-  layers.pages().EndWindow();
+  layers.pages().EndInterval();
   if (limits_.pressed()) {
     layers.pages().CountFilled();
     ReleaseSpans(~size_t{0});
@@ -145,7 +145,7 @@ void Upkeep::RunWindow() noexcept {
   PayDebt();
   if (!options.retain) layers.pages().UnmapFree();
   ReleaseStructures();
-  EndArenaWindows();
+  EndArenaIntervals();
 }
 
 // Purges metadata about free memory. When the heap has shrunk to half: the page map of free memory,
@@ -158,7 +158,7 @@ void Upkeep::ReleaseStructures() noexcept {
   if (shrunk) {
     layers.pages().ReleaseMap();
     map_for_ = used;
-    settling_ = kSettlingWindows;
+    settling_ = kSettlingIntervals;
   }
   // Structures share pages: while the heap settles, each freed structure may free a page.
   layers.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);

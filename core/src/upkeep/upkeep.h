@@ -24,7 +24,7 @@ class Upkeep {
   struct Clients {
     void (*serve)(Requests&) noexcept;    // a request is pending
     void (*tick)(uint64_t now) noexcept;  // with option stats_file, at least once a second
-    void (*second_window)() noexcept;     // the process has lived for a whole decay interval
+    void (*second_interval)() noexcept;   // the process has lived for a whole decay interval
   };
   static constexpr uint64_t kTickMillis = 1000;
 
@@ -96,7 +96,7 @@ class Upkeep {
   size_t ceiling() const { return limits_.ceiling(); }
   bool pressed() const { return limits_.pressed(); }
   size_t squeezed() const { return squeezed_.load(std::memory_order_relaxed); }
-  uint64_t windows() const { return windows_.load(std::memory_order_relaxed); }
+  uint64_t intervals() const { return intervals_.load(std::memory_order_relaxed); }
 
   void PrepareFork() noexcept { running_.Lock(); }
   void AfterFork(bool child) noexcept;
@@ -112,7 +112,7 @@ class Upkeep {
   enum class Helper : uint8_t { kNone, kStarting, kRunning, kImpossible };
 
   // Half of the decay time.
-  static uint64_t WindowMillis() noexcept;
+  static uint64_t IntervalMillis() noexcept;
   static uint64_t TickBefore(uint64_t end) noexcept;
   void PollWithoutHelper() noexcept;
   GRANARY_COLD void ServeRequests() noexcept;
@@ -121,8 +121,8 @@ class Upkeep {
   static void* HelperMain(void* self) noexcept;
   void HelperLoop() noexcept;
   void WatchGrowth(uint64_t until) noexcept;
-  void BeginWindow() noexcept;
-  void RunWindow() noexcept;
+  void BeginInterval() noexcept;
+  void RunInterval() noexcept;
   void ReleaseStructures() noexcept;
   bool Step() noexcept;
   bool HelperPays() noexcept;
@@ -163,7 +163,7 @@ class Upkeep {
   };
   Polls polls_[kPollStripes];      // one per CPU, each on a cache line of its own
   std::atomic<uint64_t> next_{0};  // when the decay interval ends, in milliseconds
-  std::atomic<uint64_t> windows_{0};
+  std::atomic<uint64_t> intervals_{0};
   std::atomic<uint32_t> step_{0};  // the next step of the work at the end of the last interval
   std::atomic<uint32_t> limit_polls_{0};
   std::atomic<uint64_t> refresh_at_{0};  // when to read the limits again, in milliseconds

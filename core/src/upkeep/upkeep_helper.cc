@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kHelperFrom = 8 * kMiB;    // smaller heaps need no thread,
 constexpr size_t kHelperAlone = 64 * kMiB;  // nor do smaller heaps of programs with only one thread
-constexpr uint32_t kQuietWindows = 20;  // ticks without work before the background thread sleeps
+constexpr uint32_t kQuietIntervals = 20;  // ticks without work before the background thread sleeps
 constexpr uint64_t kDormantMillis = 60000;  // longest sleep of the background thread
 constexpr uint64_t kRetryMillis = 1000;     // after the system refused a thread
 constexpr uint64_t kGrowthMillis =
@@ -119,7 +119,7 @@ void Upkeep::HelperLoop() noexcept {
   ApplyLimits();
   bool modules_asked = false;
   uint32_t quiet = 0;
-  uint64_t end = Linux::NowMillis() + WindowMillis();
+  uint64_t end = Linux::NowMillis() + IntervalMillis();
   uint64_t tick = TickBefore(end);
   for (;;) {
     if (requests_.Pending()) clients_.serve(requests_);
@@ -130,11 +130,11 @@ void Upkeep::HelperLoop() noexcept {
     CheckThresholds();
     if (now >= tick) {
       const size_t before = layers.pages().Stats().released + layers.pages().used_bytes();
-      const bool window = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
-      if (window) RunWindow();
+      const bool over = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
+      if (over) RunInterval();
       const size_t after = layers.pages().Stats().released + layers.pages().used_bytes();
       quiet = after == before ? quiet + 1 : 0;
-      if (window) end = Linux::NowMillis() + (WindowMillis() > 10 ? WindowMillis() : 10);
+      if (over) end = Linux::NowMillis() + (IntervalMillis() > 10 ? IntervalMillis() : 10);
       tick = TickBefore(end);
       continue;
     }
@@ -143,10 +143,10 @@ void Upkeep::HelperLoop() noexcept {
       PayForGrowth(~size_t{0});
     }
     if (layers.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
-      WatchGrowth(now + WindowMillis());
+      WatchGrowth(now + IntervalMillis());
       continue;
     }
-    const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietWindows;
+    const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietIntervals;
     dormant_.store(dormant, std::memory_order_relaxed);
     asleep_.store(1);
     const bool woken =
@@ -155,7 +155,7 @@ void Upkeep::HelperLoop() noexcept {
     asleep_.store(0);
     if (dormant && !woken) {  // the decay time may have changed meanwhile
       quiet = 0;
-      end = Linux::NowMillis() + WindowMillis();
+      end = Linux::NowMillis() + IntervalMillis();
       tick = TickBefore(end);
     }
   }

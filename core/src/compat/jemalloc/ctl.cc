@@ -112,7 +112,7 @@ uint64_t CachedClasses() {
 uint64_t ReadHelper(uint32_t which) {
   const bool runs = upkeep.HelperRuns();
   if (which == 0) return runs ? 1 : 0;
-  if (which == 1) return upkeep.windows();
+  if (which == 1) return upkeep.intervals();
   return runs && options.DecayMillis() > 0 ? static_cast<uint64_t>(options.DecayMillis()) * 500000
                                            : 0;
 }

@@ -213,7 +213,7 @@ void PrintJson(Output& out, const Parts& parts) noexcept {
   for (const auto& row : totals) j.Number(row.name, row.value);
   j.Open("background_thread");
   j.Number("num_threads", upkeep.HelperRuns());
-  j.Number("num_runs", upkeep.windows());
+  j.Number("num_runs", upkeep.intervals());
   j.Number("run_interval", 0);
   j.Close();
   if (parts.mutexes) JsonLocks(j, kLocks);
