@@ -1,5 +1,5 @@
-// Package model says what data will cost before it is there: the bytes of each structure, what each
-// allocator makes of them, and how much a machine holds.
+// Package model predicts the memory that data will need: the bytes of each structure, the resident bytes
+// under each allocator, and how much data a machine can hold.
 package model
 
 import (
@@ -7,13 +7,13 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/redis"
 )
 
-// A Part is a kind of structure, and what it asks for.
+// A Part is a kind of structure and its requests.
 type Part struct {
 	Name string
 	Heap cost.Heap
 }
 
-// An Account is what a subject comes to.
+// An Account holds the requests of a subject, by structure.
 type Account struct {
 	Title string
 	Unit  string // what is counted: "key"
@@ -21,9 +21,9 @@ type Account struct {
 	Parts []Part
 	// At are the requests of the same mixture with that many units.
 	At func(count uint64) cost.Heap
-	// Changing says that blocks come and go on the path to Count, as nodes of a radix tree do.
+	// Changing reports whether growth to Count also frees blocks, as in a radix tree.
 	Changing bool
-	// Facts are what else the forms say, as name and value.
+	// Facts are further figures of the model, as name and value.
 	Facts   []Fact
 	Groups  []redis.Group
 	Changes []redis.Change

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is the flags that say under which allocators.
+// choice holds the flags that select the allocators.
 type choice struct {
 	names *string
 	lib   *string
@@ -25,8 +25,8 @@ func chosen(fs *pflag.FlagSet) choice {
 	}
 }
 
-// allocators are those of the choice. Granary is left out without a word only if it was not asked for
-// and its library is not there; the note then says so.
+// allocators returns the chosen allocators. If the user did not name Granary and its library is missing,
+// Granary is left out, and the note reports this.
 func (c choice) allocators(env cli.Env) (list []cost.Allocator, note string, err error) {
 	known := []cost.Allocator{cost.Glibc, cost.Jemalloc, cost.RedisJemalloc, cost.TCMalloc, cost.Mimalloc}
 	var wanted, names []string

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// counts are the letters behind a number of keys.
+// counts are the factors of the letters behind a number of keys.
 var counts = map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 // parseCount reads "15M", "1.5k" or "1,000,000".
@@ -30,7 +30,7 @@ func parseCount(flag, text string, most uint64) (uint64, error) {
 	return uint64(n), nil
 }
 
-// parseSome is parseCount of what there must be at least one of.
+// parseSome is parseCount for a number that must be at least one.
 func parseSome(flag, text string, most uint64) (uint64, error) {
 	n, err := parseCount(flag, text, most)
 	if err == nil && n == 0 {

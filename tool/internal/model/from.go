@@ -75,7 +75,7 @@ func (s source) account(ctx context.Context, allocators []cost.Allocator) (Accou
 	return s.dump(allocators)
 }
 
-// release picks the model for a server's version, or the one that was asked for.
+// release returns the model that the user named, else the one for the server's version.
 func (s source) release(version string, valkey bool) (redis.Server, string, error) {
 	if s.server != "" {
 		server, err := redis.Find(s.server)
@@ -158,7 +158,7 @@ func (s source) live(ctx context.Context, allocators []cost.Allocator) (Account,
 	return a, nil
 }
 
-// notes say what was left out.
+// notes list the values that the model leaves out.
 func notes(p *redis.Population) (out []string) {
 	for kind, count := range p.Unknown {
 		out = append(out, fmt.Sprintf("%s values of the kind %s are left out: only a module knows their structure.", term.Count(count), kind))

@@ -167,7 +167,7 @@ func worthwhile(changes []redis.Change) []redis.Change {
 // reference is the allocator under which limits are compared: Granary where it is among them.
 func reference(allocators []cost.Allocator) cost.Allocator { return allocators[len(allocators)-1] }
 
-// advice is in sentences.
+// advice is text: it compares the allocators and lists the settings that save memory.
 func advice(a Account, allocators []cost.Allocator) (out []string) {
 	heap := a.heap()
 	least, most := allocators[0], allocators[0]

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// output is the flags that say what is printed.
+// output holds the flags that select the printed form.
 type output struct {
 	choice
 	json   *bool
@@ -216,8 +216,8 @@ func (d Document) limits() term.Table {
 // points of a curve.
 const points = 120
 
-// draw plots resident bytes over the number of units, to four times what was asked for or to what the
-// machine holds.
+// draw plots resident bytes over the number of units, up to four times the requested number or the number
+// that fits into the machine.
 func draw(path string, a Account, allocators []cost.Allocator, memory float64) error {
 	most := float64(4 * max(a.Count, 1))
 	unit, label := 1.0, a.Unit+"s"

@@ -37,7 +37,7 @@ func All(r *result.Results) []Group {
 	return out
 }
 
-// Reference is whom ratios are drawn against: Granary, else the first contender.
+// Reference is the contender that ratios are relative to: Granary, else the first contender.
 func Reference(r *result.Results) string {
 	for _, c := range r.Contenders {
 		if c.Name == inspect.Ours {
@@ -113,7 +113,7 @@ func ratioPoint(row result.Row, own, theirs map[int]float64, label int) (Point, 
 	return p, true
 }
 
-// paired are the values of the rounds that both have.
+// paired are the values of the rounds that both contenders have.
 func paired(own, theirs map[int]float64) (a, b []float64) {
 	var rounds []int
 	for round := range own {

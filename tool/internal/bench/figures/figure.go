@@ -26,7 +26,7 @@ import (
 // A Point is a value with its interval; Low and High are equal to Y where there is none.
 type Point struct{ X, Y, Low, High float64 }
 
-// A Line is what one contender contributes.
+// A Line is the series of points of one contender.
 type Line struct {
 	Name   string
 	Points []Point
@@ -61,7 +61,8 @@ func FileName(words ...string) string {
 	return strings.Trim(unsafeName.ReplaceAllString(strings.ToLower(strings.Join(words, " ")), "-"), "-")
 }
 
-// palette tells neighbours apart also for the colour-blind; ours is the one in saturated blue, glibc grey.
+// palette has colours that are distinct for colour-blind readers too. Granary is saturated blue, glibc is
+// grey.
 var palette = []color.RGBA{
 	{0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff},
 	{0x8c, 0x56, 0x4b, 0xff}, {0xb8, 0xa9, 0x00, 0xff}, {0x94, 0x67, 0xbd, 0xff}, {0x2f, 0x4f, 0x4f, 0xff}, {0x6c, 0xc2, 0x1a, 0xff},
@@ -78,7 +79,8 @@ func colour(name string, i int) color.RGBA {
 	return palette[i%len(palette)]
 }
 
-// shapes and dashes tell apart what looks alike in print or to the colour-blind; ours and the C library's are plain.
+// shapes and dashes distinguish lines in print and for colour-blind readers. Granary and the C library
+// have plain ones.
 var (
 	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
 	dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2)}, {vg.Points(2), vg.Points(2)}}
@@ -135,7 +137,8 @@ func (f Figure) SVG(out io.Writer) error {
 // texts are the words of a picture, with their size in pixels.
 var texts = regexp.MustCompile(`(<text [^>]*font-family:)Liberation Sans([^>]*font-size:([0-9.]+)px")>([^<]*)</text>`)
 
-// fitted makes words as long as they were laid out for, whatever font a reader has in place of ours.
+// fitted sets each text to the length of the layout, whichever font the reader's machine uses instead of
+// the picture's.
 func fitted(svg []byte) []byte {
 	return texts.ReplaceAllFunc(svg, func(text []byte) []byte {
 		part := texts.FindSubmatch(text)
@@ -221,7 +224,7 @@ func (f Figure) axes(p *plot.Plot) {
 	}
 }
 
-// room widens the axes to what looks well: the rows of Ratios whole, and no axis of zero length.
+// room widens the axes: Ratios has room for all its rows, and no axis has length zero.
 func (f Figure) room(p *plot.Plot) {
 	if f.Kind == Ratios {
 		p.Y.Min, p.Y.Max = -0.6, float64(len(f.Labels))-0.4

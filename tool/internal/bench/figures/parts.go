@@ -48,7 +48,8 @@ func (n names) Ticks(_, _ float64) []plot.Tick {
 	return out
 }
 
-// folded breaks a long label in two at the space nearest to its middle, as it takes its room from the plot.
+// folded breaks a long label into two lines at the space nearest to its middle, to leave room for the
+// plot.
 func folded(label string) string {
 	const long = 24
 	if len(label) <= long {
@@ -69,7 +70,7 @@ func folded(label string) string {
 // nines are the ticks of an axis of shares.
 type nines struct{}
 
-// Ticks names the percentiles that people speak of.
+// Ticks labels the common percentiles.
 func (nines) Ticks(low, high float64) []plot.Tick {
 	var out []plot.Tick
 	for _, at := range []struct {
@@ -87,7 +88,7 @@ func (nines) Ticks(low, high float64) []plot.Tick {
 // ticks are those of a logarithmic axis: as many as are needed to read a value off.
 type ticks struct{}
 
-// Ticks takes 1, 2 and 5 of each decade, more where the axis is short, fewer where it is long.
+// Ticks uses 1, 2 and 5 of each decade, more on a short axis, fewer on a long one.
 func (ticks) Ticks(low, high float64) []plot.Tick {
 	steps := []float64{1, 2, 5}
 	switch span := math.Log10(high / low); {
@@ -131,7 +132,7 @@ func (even) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// number is short, and without an exponent where people write none.
+// number formats a value briefly, without an exponent for values of usual size.
 func number(v float64) string {
 	if v == 0 {
 		return "0" // and not "-0"

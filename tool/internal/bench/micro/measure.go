@@ -15,7 +15,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// limit is how long one run of a program may take before it counts as hung.
+// limit is the time after which a run of a program is stopped as hung.
 const limit = 5 * time.Minute
 
 // A bench of programs: where they are, and how they are run.
@@ -63,7 +63,7 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Conten
 	return sample, printed(&sample, program, output)
 }
 
-// printed takes in the metrics that a program must print.
+// printed records the metrics that a program must print.
 func printed(sample *result.Sample, program Program, output string) error {
 	values := parseMetrics(output)
 	for _, m := range program.Metrics {
@@ -80,8 +80,8 @@ func printed(sample *result.Sample, program Program, output string) error {
 	return nil
 }
 
-// effective proves that a contender takes effect in a program of this machine: in `sleep`, which lives
-// long enough to be looked at.
+// effective checks that a contender takes effect in a program of this machine. The program is `sleep`,
+// which runs long enough for the check.
 func (w workbench) effective(ctx context.Context, c allocators.Contender) error {
 	sleep, err := preload.Resolve("sleep", os.Getenv("PATH"))
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Open reads a command line as `granary bench micro` does, and takes up the results that the folder of
-// --out holds.
+// Open reads a command line of `granary bench micro` and the results already in the folder of --out.
 func Open(ctx context.Context, env cli.Env, args []string) (*session.Session, error) {
 	var o options
 	fs := pflag.NewFlagSet("micro", pflag.ContinueOnError)

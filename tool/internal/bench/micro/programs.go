@@ -103,7 +103,8 @@ func (s Suite) Find(name string) Program {
 	return s.Programs[i]
 }
 
-// Rows are what the suite is compared by: what is measured from outside, then what programs print.
+// Rows are the metrics of the suite: those measured from outside first, then those that the programs
+// print.
 func (s Suite) Rows() []result.Row {
 	var out []result.Row
 	for _, p := range s.Programs {
@@ -143,7 +144,7 @@ func (p Program) Path(dir string) (string, error) {
 	return path, nil
 }
 
-// built is an error where none of the programs is there: one sentence, and not one for each.
+// built returns one error if none of the programs exists, instead of one for each program.
 func (s Suite) built(dir string) error {
 	var err error
 	for _, p := range s.Programs {

@@ -8,11 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// firstWarmed is touched before the first run of a program, when nobody knows how much it takes.
+// firstWarmed is the size that is touched before the first run of a program, whose memory is not yet
+// known.
 const firstWarmed = 512 << 20
 
-// A warmer touches as much memory as a program is going to take, and gives it back: in a virtual machine whose
-// host takes free memory back, whoever runs first pays for its return, and whoever follows does not.
+// A warmer touches as much memory as a program will need, and unmaps it. The host of a virtual machine may
+// take free memory away; without a warmer the first program would wait for the host to return this memory,
+// and the next program would not.
 type warmer struct {
 	most  int64            // bytes, so that it is never what runs the machine out of memory
 	peaks map[string]int64 // of each program, bytes
@@ -38,7 +40,7 @@ func (w *warmer) warm(program string) {
 	}
 }
 
-// note is told how much memory a program took.
+// note records the memory that a program needed.
 func (w *warmer) note(program string, peak float64) {
 	w.peaks[program] = max(w.peaks[program], int64(peak))
 }

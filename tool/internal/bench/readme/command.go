@@ -74,7 +74,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// beside is a folder as the README shall name it: seen from the README's own.
+// beside returns a folder's path relative to the README's folder.
 func beside(file, dir string) (string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return "", fmt.Errorf("read results: %w", err)

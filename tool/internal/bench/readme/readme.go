@@ -1,5 +1,5 @@
-// Package readme draws the table and the plot of a README from a folder of results, so that what it
-// shows is what was measured: which rows and columns is data, the file bench/suites/readme.toml.
+// Package readme draws the table and the plot of a README from a folder of results. The file
+// bench/suites/readme.toml selects the rows and columns.
 package readme
 
 import (
@@ -33,7 +33,7 @@ type Goal struct {
 	goal advice.Goal
 }
 
-// A Column is an allocator; the first of its names that was measured counts.
+// A Column is an allocator; it uses the first of its names that was measured.
 type Column struct {
 	Title string   `toml:"title"`
 	From  []string `toml:"from"`
@@ -109,8 +109,8 @@ type Drawing struct {
 	plot  string // the file of the image, relative to the README
 }
 
-// Draw draws the block of the README at path. dir is the folder of the results, seen from the README's;
-// empty is the one that the README names.
+// Draw draws the block of the README at path. dir is the folder of the results, relative to the README's
+// folder; if it is empty, Draw uses the folder that the README names.
 func Draw(path, dir string, layout Layout) (Drawing, error) {
 	var d Drawing
 	text, err := os.ReadFile(path)
@@ -156,7 +156,7 @@ func Draw(path, dir string, layout Layout) (Drawing, error) {
 	return d, nil
 }
 
-// Differing are the files that are not as drawn; the README comes first.
+// Differing are the files whose content differs from the drawing; the README is the first.
 func (d Drawing) Differing(path string) []string {
 	var out []string
 	wanted := map[string][]byte{path: d.Text}

@@ -54,10 +54,12 @@ func (l Layout) row(row Row, results []*result.Results, lines [][]report.Line) s
 	return text
 }
 
-// enough rounds to tell the best from the rest; fewer leave an interval that hardly any difference leaves.
+// enough is the number of rounds from which on bold marks statistical ties; with fewer rounds the interval
+// is so wide that nearly all allocators would be marked.
 const enough = 3
 
-// measured shows the medians of a row. Bold is the best, and with enough rounds those that are not shown to be worse.
+// measured prints the medians of a row. Bold marks the best allocator, and with enough rounds those that
+// are not statistically different from it.
 func (l Layout) measured(row Row, r *result.Results, line report.Line) string {
 	cells := make([]string, len(l.Columns))
 	best, some := -1, 0
@@ -98,7 +100,7 @@ func (l Layout) measured(row Row, r *result.Results, line report.Line) string {
 	return joined(title, bold(cells, leading))
 }
 
-// worse is true where the rounds show a contender to be worse than the best.
+// worse reports whether the rounds show that a contender is worse than the best.
 func worse(r *result.Results, row result.Row, contender, best string) bool {
 	var a, b []float64
 	own, theirs := r.Values(contender, row.Key()), r.Values(best, row.Key())
@@ -218,7 +220,7 @@ func labelled(title, version string) string {
 	return strings.TrimSpace(title + " " + version)
 }
 
-// plot is how the columns stand to Granary, by scenario and goal.
+// plot draws the ratio of each column to Granary, by scenario and goal.
 func plot(results []*result.Results, l Layout) ([]byte, error) {
 	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
 	lines := make([]figures.Line, len(l.Columns))

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Commands are those that read results instead of making them.
+// Commands are the commands that read results and measure nothing.
 var Commands = []cli.Command{
 	{
 		Name: "bench compare", Usage: "A B [options]", Summary: "compare two results, such as of two versions or two days",
@@ -86,7 +86,7 @@ func again(env cli.Env, dir string, goal advice.Goal) error {
 	return err
 }
 
-// against says what ratios are relative to: programs are compared with the best peer.
+// against chooses the reference of the ratios: results of programs are compared with the best peer.
 func against(r *result.Results) Against {
 	if ofPrograms(r) {
 		return BestPeer
@@ -94,7 +94,7 @@ func against(r *result.Results) Against {
 	return BestOfAll
 }
 
-// Print shows results on a terminal: every row, what it means for a goal, and what is to be known.
+// Print prints results on a terminal: every row, the advice for a goal, and the remarks.
 func Print(out io.Writer, r *result.Results, goal advice.Goal) {
 	if len(r.Observations) > 0 {
 		who := fmt.Sprintf("%d allocators", len(r.Contenders))
@@ -121,7 +121,8 @@ func Markdown(r *result.Results, goal advice.Goal) []byte {
 	return page.Bytes()
 }
 
-// Advise says what results mean for a goal, and with a service how to put the best allocator to use.
+// Advise prints the advice for a goal, and if a service is named, the lines that deploy the best allocator
+// there.
 func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) {
 	verdict, ok := advice.Judge(r, goal)
 	if !ok || len(r.Contenders) < 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-// Against says what the ratios of a comparison are to.
+// Against selects the reference of the ratios of a comparison.
 type Against int
 
 // A row's values are compared to the best contender, or to the best that is not Granary.
@@ -19,7 +19,7 @@ const (
 	BestPeer
 )
 
-// A Cell is one contender's share of a row.
+// A Cell holds one contender's value of a row, its spread and its ratio to the reference.
 type Cell struct {
 	Median     float64
 	Range      estimate.Interval
@@ -120,7 +120,7 @@ func better(direction result.Better, a, b float64) bool {
 	return a < b
 }
 
-// measure fills in how the cell stands to the reference.
+// measure computes the ratio of the cell to the reference.
 func (c *Cell) measure(row result.Row, reference Cell, own, theirs map[int]float64) {
 	c.Cost = Cost(row.Better, c.Median, reference.Median)
 	var a, b []float64
@@ -133,7 +133,8 @@ func (c *Cell) measure(row result.Row, reference Cell, own, theirs map[int]float
 	c.Noise = !c.Reference && c.Rounds > 0 && !c.Comparison.Differs()
 }
 
-// Cost is how many times worse value is than reference.
+// Cost is the ratio of value to reference, inverted for metrics of which more is better: above 1, value is
+// worse.
 func Cost(direction result.Better, value, reference float64) float64 {
 	if direction == result.Higher {
 		value, reference = reference, value
@@ -144,9 +145,9 @@ func Cost(direction result.Better, value, reference float64) float64 {
 	return value / reference
 }
 
-// GeoMeans is, a contender, the geometric mean over the rows of metric of its ratio to the best
-// contender of each row, and the number of rows. Rows that keep refuses are left out; so are rows
-// that not every contender has, as the means would not be of the same programs.
+// GeoMeans returns, for each contender, the geometric mean over the rows of metric of its ratio to the
+// best contender of each row, and the number of rows. It excludes rows that keep rejects, and rows that
+// lack a contender: all means must be over the same programs.
 func GeoMeans(lines []Line, metric string, keep func(best float64) bool) (means []float64, rows int) {
 	var costs [][]float64
 	for _, line := range lines {

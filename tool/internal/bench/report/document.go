@@ -23,7 +23,8 @@ func Tables(title string, r *result.Results, against Against) []Table {
 	return tables
 }
 
-// ofPrograms is true for results of several programs: each is a phase whose page faults were counted.
+// ofPrograms reports whether the results are of several programs: each program is a phase with a row of
+// page faults.
 func ofPrograms(r *result.Results) bool {
 	programs := 0
 	for _, row := range r.Rows {

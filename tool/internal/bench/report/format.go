@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// units say how a stored value is shown: bytes are stored as bytes and shown in MiB.
+// units map a stored unit to the printed one: bytes are stored as bytes and printed in MiB.
 var units = map[string]struct {
 	shown string
 	scale float64
@@ -58,8 +58,8 @@ func (c Cell) Spread() string {
 	return fmt.Sprintf("±%.0f%%", math.Abs((c.Range.High-c.Range.Low)/2/c.Median*100))
 }
 
-// Mark is the verdict of a cell: * for the best of its row, otherwise how many times worse it is than
-// what the row's ratios are to; ≈ before it where no difference is shown.
+// Mark is the verdict of a cell: * for the best of its row, otherwise its ratio to the row's reference,
+// with ≈ before it if no difference is shown.
 func (c Cell) Mark() string {
 	switch {
 	case c.Rounds == 0 || c.Cost == 0:
@@ -83,7 +83,7 @@ func (c Cell) times() string {
 	return times
 }
 
-// Text is the cell of a table, with separator between the value and what is said about it.
+// Text is the cell of a table, with separator between the value and its spread and mark.
 func (c Cell) Text(unit, separator string) string {
 	if c.Rounds == 0 {
 		return "-"

@@ -15,18 +15,19 @@ type Loss struct {
 	Cost                     float64
 }
 
-// HasOurs is true of results that hold Granary against somebody.
+// HasOurs reports whether the results compare Granary with a peer.
 func HasOurs(r *result.Results) bool {
 	peer := func(c allocators.Contender) bool { return !c.Ours() }
 	ours := func(c allocators.Contender) bool { return c.Name == inspect.Ours }
 	return slices.ContainsFunc(r.Contenders, ours) && slices.ContainsFunc(r.Contenders, peer)
 }
 
-// tolerated is how far a row of a single round may be behind and not be listed.
+// tolerated is the largest ratio at which a row of a single round is not listed as a loss.
 const tolerated = 1.05
 
-// Losing are the rows in which the rounds show a difference to a better peer, the worst first; and those that
-// are behind and were measured under both in one round only, which shows no difference yet.
+// Losing returns two lists, the worst rows first: the rows in which the rounds show that a peer is better
+// than Granary, and the rows in which Granary is worse in the only round of both, too few to show a
+// difference.
 func Losing(r *result.Results) (shown, behind []Loss) {
 	for _, line := range Compare(r, BestPeer) {
 		reference := slices.IndexFunc(line.Cells, func(c Cell) bool { return c.Reference })
@@ -60,14 +61,15 @@ func Label(r result.Row) string {
 	return r.Metric
 }
 
-// The titles of the tables of Losing, and what is said where there is nothing to list.
+// The titles of the tables of Losing, and the texts for empty tables.
 const (
 	LosingTitle  = "Where Granary loses"
 	BehindTitle  = "Where Granary was behind in the one round that measured both, which shows no difference yet"
 	LosesNowhere = "The rounds show no row in which Granary loses."
 )
 
-// Losses are the tables of Losing, to be put first; none where Granary was not measured, or alone.
+// Losses returns the tables of Losing for the start of a report. It returns none if the results do not
+// contain Granary and a peer.
 func Losses(r *result.Results) []Table {
 	if !HasOurs(r) {
 		return nil

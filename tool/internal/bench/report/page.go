@@ -75,7 +75,7 @@ type picture struct {
 
 type noise struct{ Contender, Round, Seconds, Own, Others, Stolen string }
 
-// WritePage writes the page. goal is the one whose advice comes first.
+// WritePage writes the page. The advice for goal is the first one.
 func WritePage(out io.Writer, r *result.Results, goal advice.Goal) error {
 	c := content{
 		Results: r, When: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r.Machine),

@@ -48,7 +48,8 @@ func Summarise(dir string, out io.Writer) error {
 	return nil
 }
 
-// Text is the summary as Markdown. block stands before the tables; link is the file of a scenario.
+// Text returns the summary as Markdown. block is the text before the tables; link returns the file of a
+// scenario.
 func Text(all []*result.Results, suite result.Suite, block, link string) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
@@ -65,7 +66,7 @@ func Text(all []*result.Results, suite result.Suite, block, link string) []byte 
 	return b.Bytes()
 }
 
-// remarks are those of every scenario; what several have to say is said once.
+// remarks are those of every scenario; a remark of several scenarios appears once.
 func remarks(b *bytes.Buffer, all []*result.Results) {
 	var order []string
 	who := map[string][]string{}
@@ -157,7 +158,7 @@ func best(all []*result.Results, link string) Table {
 	return t
 }
 
-// leaders are the best contender for a goal and those that no difference is shown to.
+// leaders are the best contender for a goal, and those without a shown difference from it.
 func leaders(r *result.Results, g advice.Goal) string {
 	v, ok := advice.Judge(r, g)
 	if !ok {

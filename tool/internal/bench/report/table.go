@@ -11,8 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// A Table is what all renderings are made from. A cell holds up to two parts, the value and what is
-// said about it, with a line break between them.
+// A Table is the source of the terminal and Markdown forms. A cell has up to two parts, separated by a
+// line break: the value, and its spread and mark.
 type Table struct {
 	Title  string
 	Header []string
@@ -104,8 +104,8 @@ func (t Table) writer(separator string) table.Writer {
 	return w
 }
 
-// Terminal writes the table for reading in a terminal of the given width; 0 is any. Where it is too
-// wide, the parts of a cell stand under each other.
+// Terminal writes the table for a terminal of the given width in columns; 0 is unlimited. If the table is
+// too wide, the parts of a cell are written on separate lines.
 func (t Table) Terminal(out io.Writer, width int) {
 	rendered := t.writer(" ").Render()
 	if width > 0 && text.LongestLineLen(rendered) > width {
@@ -129,11 +129,11 @@ func Legend(against Against) string {
 		"than " + to + "; ≈ says that the rounds show no difference from it. A peer is any allocator but Granary.\n"
 }
 
-// disturbed is the share of the machine's CPU time that others may take before a reader is warned.
+// disturbed is the share of the machine's CPU time used by other processes above which the report warns.
 const disturbed = 0.05
 
-// Disturbance is a sentence about what the rest of the machine did; empty where it did little, or nothing
-// is known.
+// Disturbance is a remark about the CPU time of other processes. It is empty if they used little, or if
+// the results do not record it.
 func Disturbance(r *result.Results) string {
 	n, worst, held := 0, 0.0, 0.0
 	for _, run := range r.Runs {
@@ -155,7 +155,7 @@ func Disturbance(r *result.Results) string {
 		"times and latencies scatter, and memory is the steadier figure. Measure again on a quieter machine.", n, len(r.Runs), disturbed*100, worst*100)
 }
 
-// Remarks writes what failed and what is to be known.
+// Remarks writes the failures and the remarks of the results.
 func Remarks(out io.Writer, r *result.Results) {
 	if sentence := Disturbance(r); sentence != "" {
 		fmt.Fprintf(out, "Note: %s\n", sentence)

@@ -61,5 +61,5 @@ func sourceFile(exe, path string) string {
 	return filepath.Join(filepath.Dir(exe), "..", "..", path)
 }
 
-// announce tells a user something between the lines of progress.
+// announce prints a message between the lines of progress.
 func announce(env cli.Env, format string, args ...any) { fmt.Fprintf(env.Stdout, format+"\n", args...) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A member is how far one scenario is, as far as planning goes.
+// A member is the progress of one scenario, as the planning needs it.
 type member struct {
 	guess    float64 // seconds of a visit, as the suite's file says
 	measured float64 // seconds of a visit, as seen; 0 before the first
@@ -16,7 +16,7 @@ type member struct {
 	failed   bool
 }
 
-// pace is how many times slower this machine is than the suite's file says.
+// pace is the ratio of the measured time to the forecast of the suite file.
 func pace(members []member) float64 {
 	seen, guessed := 0.0, 0.0
 	for _, m := range members {
@@ -57,10 +57,10 @@ func remaining(members []member) float64 {
 // unbounded is the time left of a run without a budget.
 const unbounded = time.Duration(math.MaxInt64)
 
-// choose picks the scenario whose turn it is: the one with the fewest rounds, the first of equals. Within
-// the time left, a scenario's first round is always begun, and may take what the first rounds of the others
-// leave over, or its share where they do not all fit; a later round is begun only if it fits. The bound is
-// 0 when there is none. Nothing is chosen when nothing is left to do.
+// choose returns the next scenario: the one with the fewest rounds, the first of equals. While time is
+// left, a scenario's first round always starts. Its bound is the time that the first rounds of the others
+// leave, or its share of the time if they do not all fit. A later round starts only if it fits. A bound of
+// 0 is no bound. choose returns no scenario if all rounds are finished.
 func choose(members []member, left time.Duration) (index int, bound time.Duration, ok bool) {
 	p, index := pace(members), -1
 	first := 0.0 // what all first rounds take that are still to come

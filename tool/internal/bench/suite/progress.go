@@ -9,7 +9,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// A progress shows how far the whole suite is: as a bar on a terminal, else as a line a step.
+// A progress shows the progress of the whole suite: as a bar on a terminal, else as one line for each
+// step.
 type progress struct {
 	out   io.Writer
 	width int // 0: not a terminal
@@ -22,7 +23,7 @@ type progress struct {
 	steps, done int
 }
 
-// begin tells what comes.
+// begin announces the next pass.
 func (p *progress) begin(label string, pass, after float64, steps int) {
 	p.label, p.pass, p.after, p.steps, p.done = label, pass, after, steps, 0
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// options are what a command line asked for.
+// options hold the parsed command line.
 type options struct {
 	suite, out, allocators, lib, goal string
 	only                              []string
@@ -31,7 +31,7 @@ type options struct {
 // writing is how long the report of a scenario may take at the end.
 const writing = 3 * time.Second
 
-// A runner takes a suite through its rounds.
+// A runner measures the rounds of a suite.
 type runner struct {
 	options
 	env        cli.Env
@@ -92,7 +92,8 @@ func (r *runner) selected() ([]allocators.Contender, error) {
 	return contenders, err
 }
 
-// decide settles the size: what the folder has, else what was asked for, else what the budget holds.
+// decide chooses the size: that of the folder's results, else that of the command line, else the largest
+// that fits the budget.
 func (r *runner) decide(state result.Suite) error {
 	switch had := scenario.Size(state.Size); {
 	case had != "" && r.quick && had != scenario.Quick:
@@ -124,7 +125,7 @@ func atMost(members []member, rounds int) []member {
 	return out
 }
 
-// plan is where each scenario stands, by the results that are there.
+// plan returns the progress of each scenario, from the results in the folder.
 func (r *runner) plan(size scenario.Size) []member {
 	var out []member
 	for _, e := range r.entries {
@@ -151,7 +152,7 @@ func finished(r *result.Results, contenders []allocators.Contender) int {
 	return least
 }
 
-// average is the seconds that a visit took.
+// average is the mean time of a visit in seconds.
 func average(r *result.Results) float64 {
 	visits := 0
 	for _, c := range r.Contenders {
@@ -190,7 +191,7 @@ func (r *runner) announcement() string {
 
 func minutes(s float64) time.Duration { return seconds(s).Round(time.Minute / 6) }
 
-// measure takes the scenarios through their rounds until nothing is left to do, or no time.
+// measure runs rounds of the scenarios until all rounds are finished or the time is used up.
 func (r *runner) measure(ctx context.Context) error {
 	again := make([]bool, len(r.members))
 	for ctx.Err() == nil {
@@ -308,7 +309,7 @@ func (r *runner) conclude(state result.Suite, ended error) error {
 	return nil
 }
 
-// account says what this call of the command came to.
+// account states which rounds this call of the command added.
 func (r *runner) account(ended error) string {
 	var did []string
 	missing := false

@@ -1,5 +1,5 @@
-// Package suite runs many scenarios as one: round by round over all of them, so that every scenario has
-// its first round early, within a time that may be bounded, and taken up again where it was stopped.
+// Package suite runs many scenarios as one, round by round over all of them, so that every scenario has
+// its first round early. The time may be bounded, and an interrupted suite can be continued.
 package suite
 
 import (
@@ -23,7 +23,7 @@ type Suite struct {
 	Entries []Entry `toml:"scenario"`
 }
 
-// An Entry is one scenario with its options at each size, and how long it is known to take.
+// An Entry is one scenario with its options at each size, and the time that it is expected to take.
 type Entry struct {
 	Name  string   `toml:"name"`
 	Args  []string `toml:"args"`
@@ -106,7 +106,7 @@ func (e Entry) seconds(size scenario.Size) float64 {
 	return e.Seconds.Full
 }
 
-// rounds is how often each allocator is measured unless the user says.
+// rounds is the default number of rounds.
 func (e Entry) rounds(size scenario.Size) int {
 	of := micro.Rounds
 	for _, s := range services.All {

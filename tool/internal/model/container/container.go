@@ -60,7 +60,7 @@ type Spec struct {
 	Key, Value Element // the value is of maps only
 }
 
-// pairs is true of the maps.
+// pairs reports whether the container is a map.
 func (s Spec) pairs() bool { return s.Kind == "map" || s.Kind == "unordered_map" }
 
 func up(n, to uint64) uint64 { return (n + to - 1) / to * to }
@@ -125,7 +125,7 @@ func (s Spec) Strings() cost.Heap {
 	return h
 }
 
-// Peak is what is there besides while the array last grew: the array before.
+// Peak is the request that existed in addition while the array last grew: the previous array.
 func (s Spec) Peak() uint64 {
 	switch {
 	case s.Count < 2:

@@ -70,7 +70,7 @@ func (h Heap) Merge(other Heap, times float64) {
 	}
 }
 
-// A Sum is what a heap costs.
+// A Sum is the memory of a heap, in bytes.
 type Sum struct {
 	Blocks    float64 `json:"blocks"`
 	Requested float64 `json:"requested"`
@@ -78,7 +78,7 @@ type Sum struct {
 	Resident  float64 `json:"resident"`
 }
 
-// Of is what the heap costs under an allocator.
+// Of computes the memory of the heap under an allocator.
 func (a Allocator) Of(h Heap) Sum {
 	var s Sum
 	for size, count := range h {

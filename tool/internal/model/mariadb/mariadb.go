@@ -1,5 +1,5 @@
-// Package mariadb computes what a connection of MariaDB asks for once it ran a statement and waits for the
-// next. docs/design/model.md says how the requests were found.
+// Package mariadb computes the requests of a MariaDB connection that has run a statement and waits for the
+// next one. docs/design/model.md explains how these requests were measured.
 package mariadb
 
 import "github.com/granary-allocator/granary/tool/internal/model/cost"

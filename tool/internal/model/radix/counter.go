@@ -38,8 +38,8 @@ func (c *Counter) Add(key []byte) bool {
 	return true
 }
 
-// closePath adds the nodes of a path from depth down that gets no more children. ended says that the node
-// above has several.
+// closePath adds the nodes of a path from depth down that gets no more children. ended means that the node
+// above has several children.
 func closePath(t *Tree, children []int, depth int, ended bool) {
 	chain := 0
 	for i := len(children) - 1; i >= depth; i-- {
@@ -55,7 +55,7 @@ func closePath(t *Tree, children []int, depth int, ended bool) {
 	}
 }
 
-// Tree is the tree of the keys so far.
+// Tree returns the tree of the keys added up to now.
 func (c *Counter) Tree() Tree {
 	t := newTree()
 	if c.last == nil {

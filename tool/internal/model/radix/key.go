@@ -41,7 +41,7 @@ var alphabetSizes = map[string]int{"digits": 10, "hex": 16, "letters": 26, "alnu
 // longest is the most letters of a key.
 const longest = 4096
 
-// Forms says what ParseKey reads.
+// Forms describes the syntax that ParseKey reads.
 const Forms = "uuid, or text with {seq:6} (a running number of six digits), {digits:6}, {hex:32}, {letters:8}, {alnum:10}, {base64:22}, {bytes:16} (random), {uuid}, or {slot} in front"
 
 // ParseKey reads a pattern such as "user:{seq:6}", "uuid" or "{slot}{hex:32}".
@@ -162,8 +162,9 @@ func uuid() Alphabets {
 	return a
 }
 
-// Tree is the expected tree of so many keys of the form, with the variance of its nodes; exact says that
-// nothing is random about it. A variance below zero is not known: most of the possible keys are there.
+// Tree returns the expected tree of a number of keys of the form, and the variance of its nodes. exact
+// means that the tree does not depend on chance. A negative variance is unknown, because most of the
+// possible keys exist.
 func (k Key) Tree(keys uint64) (t Tree, variance float64, err error) {
 	if float64(keys) > k.Space() {
 		return t, 0, fmt.Errorf("the form %q has %.6g keys, fewer than the %d that are asked for: give it more letters", k.Text, k.Space(), keys)

@@ -24,7 +24,7 @@ func (a Alphabets) Space() float64 {
 	return space
 }
 
-// negligible is the number of nodes below which a level is not looked at.
+// negligible is the number of nodes below which a level is ignored.
 const negligible = 1e-9
 
 // Random is the expectation of the tree of that many different random keys.

@@ -2,8 +2,8 @@
 // building the tree. docs/design/model.md derives the formulas.
 package radix
 
-// A Tree says how many nodes of each kind a radix tree has. The numbers are expectations where keys
-// are random. Every key ends in a leaf, which holds for keys of one length.
+// A Tree is the number of nodes of each kind in a radix tree. For random keys the numbers are
+// expectations. Every key ends in a leaf, which is correct for keys of one length.
 type Tree struct {
 	Leaves float64
 	Branch map[int]float64 // nodes with this many children, two or more
@@ -74,7 +74,7 @@ func (t Tree) Requests(l Layout, values bool, each func(size uint64, count float
 	}
 }
 
-// Bytes is what the nodes ask for.
+// Bytes is the sum of the requests for the nodes.
 func (t Tree) Bytes(l Layout, values bool) (sum float64) {
 	t.Requests(l, values, func(size uint64, count float64) { sum += float64(size) * count })
 	return sum

@@ -13,7 +13,8 @@ import (
 // jones is the polynomial of Redis' checksum, reversed.
 var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 
-// checksum goes on from sum; other than the package's it begins at 0 and is not inverted.
+// checksum continues from sum. Unlike the checksum of the standard package it begins at 0 and is not
+// inverted.
 func checksum(sum uint64, data []byte) uint64 { return ^crc64.Update(^sum, jones, data) }
 
 func (r *reader) byte() (byte, error) {
@@ -42,7 +43,7 @@ func (r *reader) skip(n uint64) error {
 	return err
 }
 
-// bytes reads n bytes. Memory grows with what is there and not with what n claims.
+// bytes reads n bytes. Memory grows with the bytes that exist, not with n, which may be damaged.
 func (r *reader) bytes(n uint64) ([]byte, error) {
 	const most = 1 << 62
 	if n > most {

@@ -10,7 +10,7 @@ const (
 	moduleString
 )
 
-// module skips a module's value, whose parts say what they are.
+// module skips a module's value. Each of its parts begins with an opcode.
 func (r *reader) module() error {
 	if _, err := r.number(); err != nil {
 		return err

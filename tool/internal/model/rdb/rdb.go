@@ -1,5 +1,5 @@
-// Package rdb reads dump files of Redis and Valkey: for each key its type and the sizes of what it holds,
-// and no contents. It takes memory for one value at a time.
+// Package rdb reads dump files of Redis and Valkey: the type of each key and the sizes of its elements,
+// without their contents. It holds one value in memory at a time.
 package rdb
 
 import (
@@ -26,7 +26,7 @@ type Key struct {
 	Value   *redis.Value // nil for a value of a module
 }
 
-// Info is what a dump says of itself.
+// Info holds the figures that a dump states about itself and its server.
 type Info struct {
 	Version int
 	Valkey  bool
@@ -70,8 +70,8 @@ func (d damage) Error() string { return d.reason }
 
 func damaged(format string, args ...any) error { return damage{fmt.Sprintf(format, args...)} }
 
-// Read calls each for every key. The server's settings say how lists are laid out that the dump holds
-// element by element. Errors are sentences that call the dump by name.
+// Read calls each for every key. The server's settings determine the layout of lists that the dump stores
+// element by element. Errors name the dump.
 func Read(in io.Reader, name string, server redis.Server, each func(Key) error) (Info, error) {
 	r := &reader{in: bufio.NewReaderSize(in, 1<<16), server: server}
 	r.value.Settled = true

@@ -8,7 +8,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/redis"
 )
 
-// A form says how the values of a type of the format are read.
+// A form describes how the values of one type of the format are read.
 type form struct {
 	kind string
 	read func(r *reader) error
@@ -81,7 +81,7 @@ func (r *reader) member(e redis.Element) error {
 	return nil
 }
 
-// pairs takes fields and values in turn.
+// pairs receives fields and values alternately.
 func (r *reader) pairs() func(redis.Element) error {
 	var field redis.Element
 	odd := false
@@ -95,7 +95,7 @@ func (r *reader) pairs() func(redis.Element) error {
 	}
 }
 
-// triples takes fields, values and times of expiry.
+// triples receives fields, values and times of expiry in turn.
 func (r *reader) triples() func(redis.Element) error {
 	var last [3]redis.Element
 	at := 0
@@ -108,7 +108,7 @@ func (r *reader) triples() func(redis.Element) error {
 	}
 }
 
-// scores takes elements and scores in turn.
+// scores receives elements and scores alternately.
 func (r *reader) scores() func(redis.Element) error {
 	var member redis.Element
 	odd := false

@@ -44,7 +44,7 @@ func (p *Population) Key(length uint64, expires bool) {
 	}
 }
 
-// Name says that times of the keys have a name of that length.
+// Name records that as many keys as times have a name of the given length.
 func (p *Population) Name(length uint64, times float64) { p.Keyspace.Names[length] += times }
 
 // Add puts in the value of times keys.

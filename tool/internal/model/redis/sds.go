@@ -34,8 +34,8 @@ const (
 	loadFactor1 = 0.6321205588285577 // 1-1/e: the share of buckets in use when there are as many keys as buckets
 )
 
-// str adds a string value and its object. number says that it is an integer of 64 bits, which the object
-// holds itself.
+// str adds a string value and its object. number means an integer of 64 bits, which is stored inside the
+// object.
 func (p Parts) str(e Element, times float64) {
 	switch {
 	case e.IsInt && e.Int >= 0 && e.Int < sharedUpTo: // one object for all keys

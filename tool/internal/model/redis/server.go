@@ -77,7 +77,7 @@ func Find(name string) (Server, error) {
 // Types are the types of values, in the order of the tables.
 var Types = []string{"string", "list", "set", "zset", "hash", "stream"}
 
-// KnownType is true for one of Types.
+// KnownType reports whether a type is one of Types.
 func KnownType(name string) bool { return slices.Contains(Types, name) }
 
 // Nearest is the model for a version as a server states it; known is false where another release's

@@ -19,7 +19,7 @@ type Form struct {
 	Space float64
 }
 
-// FormHelp says what ParseForm reads.
+// FormHelp describes the syntax that ParseForm reads.
 const FormHelp = "a length in bytes, int (the numbers from 0 upward), or a form such as uuid or user:{seq:6}"
 
 // ParseForm reads a length, "int", or a form of keys.
@@ -66,7 +66,7 @@ type Spec struct {
 	Moving  bool
 }
 
-// largest is the most elements of a value that are looked at one by one.
+// largest is the maximum number of elements of a value that are computed one by one.
 const largest = 100_000_000
 
 // One is the value of a key.

@@ -7,7 +7,7 @@ import "github.com/granary-allocator/granary/tool/internal/model/radix"
 type Value struct {
 	Type  string
 	Count uint64 // elements; pairs of a hash
-	// Settled says that its table is not being moved to a larger one, as after a load.
+	// Settled reports that its table is not being moved to a larger one, as after a load.
 	Settled bool
 
 	str     Element
@@ -246,7 +246,8 @@ func (v *Value) skiplist(p Parts) {
 	}
 }
 
-// skipNode is the size of a node: element, score, way back, and per level a pointer and a span.
+// skipNode is the size of a node: element, score, backward pointer, and for each level a pointer and a
+// span.
 func skipNode(levels int) uint64 { return 24 + 16*uint64(levels) }
 
 // Stream adds the nodes of a stream: listpacks of these sizes, under keys that are in order.

@@ -8,15 +8,17 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A question asks for a value's size and for some of its elements. What it returns puts the answer into a
-// value, after the pipeline ran, and says how many such values stand for one.
+// A question queues requests for a value's size and for some of its elements. The function that it returns
+// is called after the pipeline ran: it stores the answer in a value and returns how many such values are
+// equivalent to the real one.
 type question func(ctx context.Context, pipe goredis.Pipeliner, key string, s redis.Server) func(*redis.Value) float64
 
 var questions = map[string]question{
 	"string": askString, "list": askList, "set": askSet, "zset": askZset, "hash": askHash, "stream": askStream,
 }
 
-// laidOut is the most elements that are laid out one by one; a larger value counts as several.
+// laidOut is the maximum number of elements that are laid out one by one; a larger value is treated as
+// several.
 const laidOut = 2_000_000
 
 // repeat calls put for each element, in turn with those that were read.

@@ -1,4 +1,4 @@
-// Package sample reads a bounded number of keys of a running Redis, and reckons what all of them take.
+// Package sample reads a bounded number of keys of a running Redis and estimates the memory of all keys.
 package sample
 
 import (
@@ -21,7 +21,7 @@ import (
 // elements is how many elements of a value are read.
 const elements = 20
 
-// batch is how many keys are asked for at once.
+// batch is the number of keys in one request.
 const batch = 200
 
 // A Server is a connection to a running server.
@@ -31,7 +31,7 @@ type Server struct {
 	info   map[string]string
 }
 
-// silent takes what the client would print besides the errors that it returns.
+// silent discards the client's log; the client also returns the errors.
 type silent struct{}
 
 // Printf prints nothing.
@@ -84,13 +84,14 @@ func (s *Server) Version() (version string, valkey bool) {
 	return s.info["redis_version"], false
 }
 
-// Used is the memory that the server says is in use, and its allocator.
+// Used returns the server's own figure of its memory in use, in bytes, and the name of its allocator.
 func (s *Server) Used() (bytes float64, allocator string) {
 	bytes, _ = strconv.ParseFloat(s.info["used_memory"], 64) // 0 where it says nothing
 	return bytes, s.info["mem_allocator"]
 }
 
-// Limits sets what the server is configured to; one that may not be read stays.
+// Limits sets the limits to the server's configuration; a limit that the user may not read keeps its
+// value.
 func (s *Server) Limits(ctx context.Context, l *redis.Limits) {
 	for _, limit := range l.Named() {
 		values, err := s.client.ConfigGet(ctx, limit.Name).Result()
@@ -111,7 +112,8 @@ func (s *Server) Limits(ctx context.Context, l *redis.Limits) {
 var database = regexp.MustCompile(`^db([0-9]+)$`)
 var keyCounts = regexp.MustCompile(`^keys=([0-9]+),expires=([0-9]+)`)
 
-// Fill adds the keys of all databases to p, from about most of them. It returns how many were read.
+// Fill adds the keys of all databases to p, estimated from a sample of about most keys. It returns the
+// number of keys that it read.
 func (s *Server) Fill(ctx context.Context, p *redis.Population, most uint64) (read uint64, err error) {
 	type db struct {
 		number        int
