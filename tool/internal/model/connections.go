@@ -14,9 +14,9 @@ import (
 // MariaDB is the command `granary model mariadb`.
 var MariaDB = cli.Command{
 	Name: "model mariadb", Usage: "--connections N [options]",
-	Summary: "show what connections take in MariaDB (10.11)",
-	About: "A connection has run a statement and waits for the next. What statements take while they run, and what InnoDB takes for transactions out of pools of 4 MiB, " +
-		"comes on top, and so do stacks. RESIDENT counts every page as written; idle connections write to about half of theirs.",
+	Summary: "show the memory that connections need in MariaDB (10.11)",
+	About: "A connection has run a statement and waits for the next. The figures exclude three kinds of memory: that of running statements, " +
+		"the pools of 4 MiB for transactions of InnoDB, and stacks. RESIDENT assumes that every page is written; idle connections write to about half of theirs.",
 	Examples: []cli.Example{{Line: "model mariadb --connections 4096", Does: "by structure and allocator"}},
 	Setup:    mariadbSetup,
 }

@@ -22,12 +22,12 @@ import (
 // From is the command `granary model --from`.
 var From = cli.Command{
 	Name: "model", Usage: "--from FILE|PORT [options]",
-	Summary: "show what the data of a dump file or a running Redis takes, under each allocator",
-	About: "A dump is read once, value by value. Of a running server as many keys as --sample says are read, and 20 elements of each value, " +
-		"and the result is scaled up; it takes a port of this machine, HOST:PORT or the path of a socket, and the password in REDISCLI_AUTH. Limits are those of --server, or of the running server.",
+	Summary: "show the memory that the data of a dump file or a running Redis needs under each allocator",
+	About: "A dump is read once, value by value. From a running server the command reads as many keys as --sample states, and 20 elements of each value, " +
+		"and scales the result up. The server is a port of this machine, HOST:PORT or the path of a socket; its password is in REDISCLI_AUTH. Limits are those of --server, or of the running server.",
 	Examples: []cli.Example{
 		{Line: "model --from /var/lib/redis/dump.rdb", Does: "by structure and allocator, and what other limits would save"},
-		{Line: "model --from 6379 --sample 50000", Does: "the same of a running server"},
+		{Line: "model --from 6379 --sample 50000", Does: "by structure and allocator, from a running server"},
 	},
 	Setup: fromSetup,
 }

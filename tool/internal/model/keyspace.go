@@ -129,7 +129,7 @@ func (f redisFlags) spec() (s redis.Spec, err error) {
 		}
 	}
 	if s.Key.Space > 0 && s.Key.Space < float64(s.Keys) {
-		return s, cli.Usagef("only %.6g keys have the form %s, and %d are asked for: give it more letters", s.Key.Space, s.Key.Text, s.Keys)
+		return s, cli.Usagef("only %.6g keys have the form %s, and %d are requested: give it more letters", s.Key.Space, s.Key.Text, s.Keys)
 	}
 	return s, nil
 }

@@ -27,7 +27,7 @@ func All(r *result.Results) []Group {
 		{"Ratios", "Each dot is how many times worse an allocator is than " + reference + " in one row (1 is equal, right is worse), each bar its " +
 			strconv.FormatFloat(estimate.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
 		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
-		{"Latency by percentile", "As the open-loop driver saw it: a request's time counts from when it was due. Medians over the rounds.", percentiles(r)},
+		{"Latency by percentile", "Measured by the open-loop driver, from the scheduled time of each request. Medians over the rounds.", percentiles(r)},
 		{"Over time", "Resident memory in the first round in which the allocator was measured.", overTime(r)},
 	} {
 		if len(g.Figures) > 0 {

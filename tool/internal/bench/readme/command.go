@@ -28,7 +28,7 @@ var Command = cli.Command{
 		"and so is docs/images/measured.svg beside it. Without DIR it is drawn from the folder that the README names.",
 	Examples: []cli.Example{
 		{Line: "bench readme bench/results/2026-11-21", Does: "show these results in README.md"},
-		{Line: "bench readme --check", Does: "see whether README.md shows what the folder that it names holds"},
+		{Line: "bench readme --check", Does: "check that README.md matches the folder of results that it names"},
 	},
 	Exits: []cli.Exit{{Code: 0, Meaning: "fine"}, {Code: cli.CodeFailed, Meaning: "with --check: the README shows something else; or it failed"},
 		{Code: cli.CodeUsage, Meaning: "the command line is wrong"}},

@@ -146,7 +146,7 @@ func Disturbance(r *result.Results) string {
 	}
 	throttled := ""
 	if held > 0.1 {
-		throttled = fmt.Sprintf("The CPU limit of this control group held the runs back for %.1f s in all: times and latencies tell about the limit, too. ", held)
+		throttled = fmt.Sprintf("The CPU limit of this control group held the runs back for %.1f s in all: times and latencies include these pauses. ", held)
 	}
 	if n == 0 {
 		return strings.TrimSpace(throttled)

@@ -215,7 +215,7 @@ func verify(proc procfs.FS, pid int, name string, c allocators.Contender) error 
 			owner, err = first(proc, pid, err)
 		}
 		if err != nil {
-			return fmt.Errorf("cannot see which allocator took effect: %w", err)
+			return fmt.Errorf("cannot determine which allocator is in effect: %w", err)
 		}
 		if owner != c.Path {
 			return fmt.Errorf("%s did not take effect: %s calls %s of %s; check that the library defines it", c.Name, name, symbol, owner)

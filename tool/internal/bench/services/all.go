@@ -20,7 +20,7 @@ var All = []scenario.Scenario{
 // Plan is `granary bench --plan FILE`: a user's own service, measured like the built-in ones.
 var Plan = cli.Command{
 	Name: "bench", Usage: "--plan FILE [options]", Summary: "compare allocators under a service of your own",
-	About: "The file says how to start the service, how to see that it answers, what load to send and which numbers to read from the load's output. " +
+	About: "The file says how to start the service, how to check that it is ready, which load to send and which numbers to read from the load's output. " +
 		"docs/guides/bench-your-service.md explains it line by line.",
 	Examples: []cli.Example{{Line: "bench --plan service.yaml --out results", Does: "measure it under every allocator found"}},
 	Setup:    planSetup,

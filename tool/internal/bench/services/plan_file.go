@@ -104,7 +104,7 @@ func (s *Service) check() error {
 	case s.Processes != "" && s.Processes != "one" && s.Processes != "tree":
 		return fmt.Errorf("`processes` is one or tree, not %q", s.Processes)
 	case len(s.Loads) > 0 && s.Ready.TCP == "" && s.Ready.HTTP == "" && s.Ready.Command == nil:
-		return errors.New("it has a `load` but no `ready`; say how to see that the service answers: tcp, http or command")
+		return errors.New("it has a `load` but no `ready`; name a check that the service is ready: tcp, http or command")
 	}
 	if s.Stop.Signal != "" && unix.SignalNum(s.Stop.Signal) == 0 {
 		return fmt.Errorf("`stop: signal` %q is no signal; write one such as SIGINT", s.Stop.Signal)

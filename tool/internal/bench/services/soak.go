@@ -12,7 +12,7 @@ import (
 
 var soak = scenario.Scenario{
 	Name:    "soak",
-	Summary: "compare allocators over days of a service's life, told in minutes",
+	Summary: "compare allocators over days of a service's load, simulated in minutes",
 	About: "Sizes drift from day to day, most objects die young and some live for days, load rises and falls with the hour. " +
 		"Shown are RSS for each live byte at noon and by night, and how much worse the nights become.",
 	Rounds: session.Rounds{Full: 5, Quick: 3},

@@ -137,7 +137,7 @@ func Run(ctx context.Context, p Plan, results *result.Results) error {
 		longest = max(longest, p.Now().Sub(began))
 	}
 	if *r.finished == 0 {
-		return errors.New("no contender could be measured to the end; the sentences above say why")
+		return errors.New("no contender could be measured to the end; the messages above give the reasons")
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 var Command = cli.Command{
 	Name: "bench all", Usage: "--out DIR [options]", Summary: "run every scenario of a suite, and sum the results up",
 	About: "Goes round by round over all scenarios, so that each has its first round early. Each scenario's results go to a folder of its own below DIR; " +
-		"what one of them lacks is said, and the others go on. The same command takes a suite up again where it was stopped: finished rounds are kept, and " +
-		"rounds are added until DIR has as many as asked for. With --budget it ends in time: it takes the short sizes where three rounds of the full ones " +
-		"would not fit, measures as many rounds as do, and says so in the results. DIR/README.md sums everything up, the rows where Granary loses first.",
+		"if a scenario cannot run, the command prints the reason and continues with the others. The same command continues an interrupted suite: finished rounds are kept, and " +
+		"rounds are added until DIR has the requested number. With --budget it ends in time: it uses the short sizes if three rounds of the full ones " +
+		"would not fit, measures as many rounds as fit, and records this in the results. DIR/README.md is the summary; it begins with the rows in which Granary loses.",
 	Examples: []cli.Example{
 		{Line: "bench all --out results --budget 40m", Does: "as much as fits into forty minutes"},
 		{Line: "bench all --out results --quick", Does: "three rounds of every scenario at its short size, in about an hour"},
@@ -32,7 +32,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.out, "out", "", "the `folder` of the results")
 	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the scenarios (default: bench/suites/full.toml of the source tree)")
 	fs.StringSliceVar(&o.only, "only", nil, "only these scenarios, by `names` separated by commas")
-	fs.IntVar(&o.rounds, "rounds", 0, "how many rounds the results shall have (default: as each scenario says)")
+	fs.IntVar(&o.rounds, "rounds", 0, "number of rounds in the results (default: that of each scenario)")
 	fs.BoolVar(&o.quick, "quick", false, "the short size of each scenario")
 	fs.DurationVar(&o.budget, "budget", 0, "end within this time, with the sizes and rounds that fit")
 	fs.BoolVar(&o.variants, "variants", false, "also the settings that people use")
@@ -42,7 +42,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error {
 		switch {
 		case o.out == "":
-			return cli.Usagef("say where the results go: --out DIR")
+			return cli.Usagef("name the folder of the results: --out DIR")
 		case o.rounds < 0:
 			return cli.Usagef("--rounds must be 1 or more")
 		case o.budget < 0:

@@ -16,8 +16,8 @@ type progress struct {
 	width int // 0: not a terminal
 	now   func() time.Time
 	start time.Time
-	// What the pass that is being measured is called, the seconds that it and what follows it are forecast
-	// to take, and its steps in all and so far.
+	// The name of the running pass, the forecast seconds of it and of the passes after it, its number of
+	// steps, and the number of finished steps.
 	label       string
 	pass, after float64
 	steps, done int

@@ -304,7 +304,7 @@ func (r *runner) conclude(state result.Suite, ended error) error {
 		return &cli.ExitError{Code: 130, Err: fmt.Errorf("interrupted; finished rounds are kept in %s, and the same command goes on from there", r.out)}
 	}
 	if len(r.failures) > 0 {
-		return fmt.Errorf("not measured: %s; the sentences above say why", strings.Join(r.failures, ", "))
+		return fmt.Errorf("not measured: %s; the messages above give the reasons", strings.Join(r.failures, ", "))
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (r *reader) read(kind byte) (known bool, err error) {
 	case kind == moduleValue:
 		return false, r.module()
 	case kind == moduleEarly:
-		return false, damaged("a module's value in the form of a test release, which says not where it ends")
+		return false, damaged("a module's value in the form of a test release, which does not state its length")
 	case !known:
 		return false, damaged("%d is no type of a value", kind)
 	case r.info.Valkey && kind == valkeyTimedHash:
