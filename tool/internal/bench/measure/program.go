@@ -52,7 +52,7 @@ func (h *held) release() {
 	}
 	h.gate.Close()
 	h.lifeline.Close()
-	_, _ = unix.Wait4(h.guard, nil, 0, nil) // it was killed; its status says nothing
+	_, _ = unix.Wait4(h.guard, nil, 0, nil) // it was killed; its status is of no use
 	h.guard = 0
 }
 

@@ -27,8 +27,8 @@ type Program struct {
 	Executable string   `toml:"program"` // like Name when empty
 	Args       []string `toml:"args"`
 	Quick      []string `toml:"quick"`
-	Time       *bool    `toml:"time"` // false: its wall and CPU time say nothing
-	RSS        *bool    `toml:"rss"`  // false: its peak RSS says nothing
+	Time       *bool    `toml:"time"` // false: its wall and CPU time are not compared
+	RSS        *bool    `toml:"rss"`  // false: its peak RSS is not compared
 	Metrics    []Metric `toml:"metric"`
 }
 

@@ -18,7 +18,7 @@ type noise struct {
 	start  time.Time
 	before procfs.Ticks
 	own    float64
-	held   float64 // seconds for which a CPU limit held this group so far
+	held   float64 // seconds for which a CPU limit had stopped this group before the visit
 	ok     bool
 }
 

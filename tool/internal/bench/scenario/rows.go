@@ -137,7 +137,7 @@ func (v *Visit) setGroupPeak() (measure.GroupUsage, bool) {
 		return measure.GroupUsage{}, false
 	}
 	used, err := v.Server.group.Read()
-	if err == nil && used.Peak > 0 { // before Linux 5.19 the kernel does not say
+	if err == nil && used.Peak > 0 { // kernels before Linux 5.19 record no peak
 		v.Set(MetricGroupPeak, used.Peak)
 	}
 	return used, err == nil

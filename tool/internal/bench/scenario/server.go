@@ -22,18 +22,18 @@ import (
 
 // ServerSpec is a server to start under a contender.
 type ServerSpec struct {
-	Name       string // as sentences call it
+	Name       string // the name in messages
 	Path       string
 	Args       []string
 	Env        []string                    // beside the tool's own, cleaned
 	User       string                      // whom it runs as when the tool is root and the server refuses root
-	Ready      func(context.Context) error // nil: ready when it is seen to run under the contender
+	Ready      func(context.Context) error // nil: ready when it runs under the contender
 	ReadyLimit time.Duration               // 30 s when 0
 	Grace      time.Duration               // between SIGTERM and SIGKILL; 20 s when 0
 	Signal     syscall.Signal              // that asks it to end; SIGTERM when 0
 	Once       bool                        // a program that ends by itself: it is measured from its start to its end
 	Tree       bool                        // it consists of several processes: all are counted
-	Alone      bool                        // nothing is known of its processes: it is said when it has others, which are not counted
+	Alone      bool                        // its processes are unknown: a remark reports further ones, which are not measured
 }
 
 // A Server is a started ServerSpec in a temporary folder.
@@ -129,7 +129,7 @@ func (s *Server) join() {
 	if err != nil {
 		return
 	}
-	if err := g.Add(s.PID()); err != nil { // it may have died: then its log says why
+	if err := g.Add(s.PID()); err != nil { // it may have died: then its log gives the reason
 		g.Remove()
 		return
 	}

@@ -60,7 +60,7 @@ func (v *Visit) shareOf(work func() error) error {
 	code := &codes{visit: v, known: map[int][]cpushare.Range{}}
 	code.learn()
 	sampler := v.startSampler()
-	if sampler == nil { // the server is gone, perhaps: then the work says why
+	if sampler == nil { // if the server has ended, the error of work gives the reason
 		return work()
 	}
 	err := work()

@@ -59,7 +59,7 @@ type Visit struct {
 	proc      procfs.FS
 	sample    result.Sample
 	phase     string
-	peak      float64 // the largest RSS so far
+	peak      float64 // the largest RSS since the start of the visit, in bytes
 	exact     bool    // the kernel's peak counts from the last resetPeak
 }
 

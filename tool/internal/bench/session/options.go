@@ -26,7 +26,7 @@ type Options struct {
 	Variants   bool
 	Lib        string
 
-	flags *pflag.FlagSet // tells what was given from what was left out
+	flags *pflag.FlagSet // distinguishes flags on the command line from defaults
 }
 
 // Rounds is the default number of rounds.

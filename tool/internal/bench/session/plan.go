@@ -63,7 +63,7 @@ type Plan struct {
 	Budget     time.Duration // nothing starts that would end after it, and what does not end by it is dropped, but the first step; 0 is no bound
 	Expect     time.Duration // how long a step is known to take; 0 when nothing is known
 	Limit      time.Duration // a step that takes longer is stopped and counts as failed; 0 is no limit
-	Out        Out           // who has failed before; nil is nobody
+	Out        Out           // earlier failures; nil is none
 	Work       Work
 	Progress   Progress
 	Now        func() time.Time

@@ -7,8 +7,8 @@ import (
 
 // A member is the progress of one scenario, as the planning needs it.
 type member struct {
-	guess    float64 // seconds of a visit, as the suite's file says
-	measured float64 // seconds of a visit, as seen; 0 before the first
+	guess    float64 // seconds of a visit, from the suite's file
+	measured float64 // mean seconds of a visit; 0 before the first
 	prepare  float64 // seconds until the first visit can begin; 0 once that is done
 	visits   int     // of a round
 	finished int     // rounds

@@ -37,7 +37,7 @@ func (p *progress) Step(label string) {
 	p.done++
 	elapsed := p.now().Sub(p.start)
 	left := seconds(p.pass*share + p.after)
-	// A pass is one round, whose number is in our own label.
+	// A pass is one round; the label of the suite contains its number.
 	p.show(p.label+" "+strings.TrimPrefix(label, "round 1/1 "), elapsed, left)
 }
 

@@ -133,7 +133,7 @@ func (r *runner) plan(size scenario.Size) []member {
 		if m.wanted == 0 {
 			m.wanted = e.rounds(size)
 		}
-		if prior, err := result.Read(filepath.Join(r.out, e.Name)); err == nil { // what cannot be read is said when it is opened
+		if prior, err := result.Read(filepath.Join(r.out, e.Name)); err == nil { // opening the scenario reports a file that cannot be read
 			m.finished, m.measured = finished(prior, r.contenders), average(prior)
 		}
 		out = append(out, m)

@@ -9,7 +9,7 @@ const Page = 4096
 
 // A Place is where an allocator puts a request.
 type Place struct {
-	Usable   uint64  // what malloc_usable_size says
+	Usable   uint64  // the result of malloc_usable_size, in bytes
 	Resident float64 // bytes once the block is written to, with its share of the slab's end and of records
 }
 
@@ -29,7 +29,7 @@ type slab struct {
 
 // place puts a request into the slab.
 func (s slab) place(request uint64) Place {
-	filled := min(s.bytes, up(s.objects*s.size, Page)) // nobody writes to whole pages behind the last object
+	filled := min(s.bytes, up(s.objects*s.size, Page)) // whole pages behind the last object are never written
 	each := (float64(filled) + s.records) / float64(s.objects)
 	return Place{s.size, math.Min(each, s.written(request)+s.records/float64(s.objects))}
 }

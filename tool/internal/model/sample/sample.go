@@ -86,7 +86,7 @@ func (s *Server) Version() (version string, valkey bool) {
 
 // Used returns the server's own figure of its memory in use, in bytes, and the name of its allocator.
 func (s *Server) Used() (bytes float64, allocator string) {
-	bytes, _ = strconv.ParseFloat(s.info["used_memory"], 64) // 0 where it says nothing
+	bytes, _ = strconv.ParseFloat(s.info["used_memory"], 64) // 0 if the server does not report it
 	return bytes, s.info["mem_allocator"]
 }
 
