@@ -37,7 +37,7 @@ import (
 const (
 	groupRun   = "Run a program"
 	groupServe = "Put services under Granary"
-	groupLook  = "Look into a process"
+	groupLook  = "Inspect a process"
 	groupModel = "Forecast memory"
 	groupBench = "Compare allocators"
 	groupSelf  = "This command"

@@ -51,7 +51,7 @@ type Command struct {
 // usualExits hold for every command that says nothing else.
 var usualExits = []Exit{
 	{0, "fine"},
-	{CodeFailed, "it found something wrong, or failed, and one sentence on stderr says what"},
+	{CodeFailed, "it found a problem, or failed; a message on stderr says which"},
 	{CodeUsage, "the command line is wrong"},
 }
 

@@ -56,7 +56,7 @@ func explain(w io.Writer, root *cobra.Command, commands []Command, words []strin
 // tree is the table as a tree of cobra commands.
 func tree(env Env, commands []Command) *cobra.Command {
 	root := &cobra.Command{
-		Use: "granary", Short: "runs programs under the Granary allocator, looks into them, and measures it against others",
+		Use: "granary", Short: "runs programs under the Granary allocator, inspects them, and compares it with other allocators",
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
 		Args: unknown, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

@@ -51,7 +51,7 @@ func StartStops(proc procfs.FS, pids func() []int, perSecond int) (*Stops, error
 	// A parent that calls plain wait for a process would mistake a stop for its exit.
 	fd, err := unix.PidfdOpen(all[0], 0)
 	if err != nil {
-		return nil, fmt.Errorf("see the end of process %d: %w", all[0], err)
+		return nil, fmt.Errorf("wait for the end of process %d: %w", all[0], err)
 	}
 	_ = unix.Close(fd) // it was open
 	s := &Stops{
@@ -163,7 +163,7 @@ func (s *Stops) look(t thread) (uint64, error) {
 		return 0, s.gone(t)
 	}
 	if readErr != nil {
-		return 0, fmt.Errorf("see where a thread is: %w", readErr)
+		return 0, fmt.Errorf("read the registers of a thread: %w", readErr)
 	}
 	return position(string(text)), nil
 }

@@ -77,7 +77,7 @@ var Row = cli.Command{
 		{Line: "ctl 812 purge", Does: "give free memory back now"},
 		{Line: "ctl 812 set dirty_decay_ms:200", Does: "keep free memory for a fifth of a second only"},
 		{Line: "ctl redis-server set hard_limit=2GiB", Does: "refuse memory above that"},
-		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options at once"},
+		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options in one call"},
 		{Line: "ctl 812 reset", Does: "measure peaks from now on"},
 	},
 	Exits: []cli.Exit{
@@ -89,7 +89,7 @@ var Row = cli.Command{
 }
 
 func about() string {
-	text := "It writes a request into the library's memory and waits for the answer. A process with a helper\nthread acts at once; another when it next allocates or frees beyond its caches.\n"
+	text := "It writes a request into the library's memory and waits for the answer. A process with a background\nthread acts immediately; another one at its next slow path in malloc or free.\n"
 	for _, v := range verbs {
 		text += fmt.Sprintf("\n  %-6s %s", v.name, v.does)
 	}

@@ -190,7 +190,7 @@ func (o options) enable(ctx context.Context, env cli.Env, name string) error {
 	service := serviceOf(name)
 	if m.manager == nil {
 		tellRecipes(env.Stdout, m.root, service, dropIn{preload: []string{library}, options: conf})
-		return fmt.Errorf("systemd does not run here, so nothing was changed: set what stands above by hand")
+		return fmt.Errorf("systemd does not run here, so nothing was changed: make the settings above by hand")
 	}
 	u, err := m.manager.find(ctx, service.unitNames())
 	if err != nil {

@@ -287,7 +287,7 @@ func (m machine) without(ctx context.Context, u unit, restart bool) error {
 	h, err := m.watch(ctx, u.id, func(h *Health) {
 		examine(m.proc, h, dropIn{})
 		if h.Healthy = !h.granary() && h.Allocator != ""; !h.Healthy {
-			h.Reason = "Granary is still in it, which something else puts there: look for LD_PRELOAD in `systemctl show`, and in /etc/ld.so.preload"
+			h.Reason = "Granary is still loaded, by another setting: check LD_PRELOAD in `systemctl show`, and in /etc/ld.so.preload"
 		}
 	})
 	if err != nil {

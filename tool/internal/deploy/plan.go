@@ -81,7 +81,7 @@ const elsewhere = "install it where every service may read it, as /usr/local/lib
 func hiddenHome(a attempt) string {
 	hides := a.unit.properties["ProtectHome"]
 	if hides != "" && hides != "no" && hides != "false" && hides != "read-only" && within(a.library, []string{"/home", "/root", "/run/user"}) >= 0 {
-		return fmt.Sprintf("%s sees no home folders (ProtectHome=%s), and the library lies in one, %s: %s", a.unit.id, hides, a.library, elsewhere)
+		return fmt.Sprintf("%s cannot read home folders (ProtectHome=%s), and the library is in one, %s: %s", a.unit.id, hides, a.library, elsewhere)
 	}
 	return ""
 }
@@ -102,7 +102,7 @@ func unreadable(a attempt) string {
 	for path := a.library; path != "/" && path != "."; path = filepath.Dir(path) {
 		info, err := os.Stat(a.file(path))
 		if err != nil {
-			return fmt.Sprintf("%s cannot be looked at: %v", path, err)
+			return fmt.Sprintf("%s cannot be read: %v", path, err)
 		}
 		need := os.FileMode(0o004)
 		if info.IsDir() {
@@ -155,7 +155,7 @@ func others(a attempt) (keep, notes []string) {
 			continue
 		}
 		if f, err := inspect.AllocatorInFile(a.file(path)); err == nil && f.DefinesMalloc {
-			notes = append(notes, fmt.Sprintf("%s preloaded %s so far, an allocator; it is left out now", a.unit.id, path))
+			notes = append(notes, fmt.Sprintf("%s preloads %s, another allocator: the drop-in leaves it out", a.unit.id, path))
 			continue
 		}
 		keep = append(keep, path)

@@ -33,11 +33,11 @@ func TestObstaclesAreSentences(t *testing.T) {
 		{"/usr/lib/libgranary.so.1", "Type=oneshot\nExecStart=\nExecStart=/bin/true\n", "a.service runs no process of its own: name the unit that does"},
 		{"/usr/lib/libgranary.so.1", "ExecStart=\nExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n", "pg_ctlcluster passes none of a unit's variables on to PostgreSQL"},
 		{"/usr/lib/libgranary.so.1", "RootDirectory=/srv/jail\n", "a.service runs in a root of its own (RootDirectory=/srv/jail)"},
-		{"/home/me/libgranary.so", "ProtectHome=true\n", "a.service sees no home folders (ProtectHome=true), and the library lies in one, /home/me/libgranary.so"},
+		{"/home/me/libgranary.so", "ProtectHome=true\n", "a.service cannot read home folders (ProtectHome=true), and the library is in one, /home/me/libgranary.so"},
 		{"/tmp/libgranary.so", "PrivateTmp=yes\n", "a.service has a /tmp of its own (PrivateTmp=yes), where /tmp/libgranary.so is not"},
 		{"/opt/secret/libgranary.so", "User=www\n", "a.service runs as www, who may not read /opt/secret: install it"},
 		{"/usr/lib/libgranary.so.1", "ExecStart=\nExecStart=/bin/sh -c 'exec served'\n", "/bin/sh, which a.service starts, is not below "},
-		{"/usr/lib/none.so", "User=www\n", "/usr/lib/none.so cannot be looked at"},
+		{"/usr/lib/none.so", "User=www\n", "/usr/lib/none.so cannot be read"},
 	} {
 		root := imageOf(t, c.service)
 		put(t, filepath.Join(root, "opt/secret/libgranary.so"), "", 0o644)

@@ -15,7 +15,7 @@ import (
 func (m machine) enabled() ([]string, error) {
 	paths, err := filepath.Glob(m.file(filepath.Join(m.etc, "*"+suffix+".d", dropInName)))
 	if err != nil {
-		return nil, fmt.Errorf("look for drop-ins: %w", err)
+		return nil, fmt.Errorf("find drop-ins: %w", err)
 	}
 	var ids []string
 	for _, p := range paths {

@@ -18,7 +18,7 @@ var Row = cli.Command{
 	Name: "doctor", Usage: "[PID | CMD] [options]", Takes: cli.PIDs,
 	Summary: "find what keeps an allocator from working, with a remedy for each finding",
 	About: `Without an argument it checks the system's settings: overcommit, huge pages, the number of
-mappings, the rights to look into processes. For a process also: which allocator is called and which
+mappings, the rights to read other processes. For a process also: which allocator is called and which
 others are loaded, why a preload had no effect, wrong options, limits of the cgroup and of the address
 space. For a program: whether it would run under Granary at all.`,
 	Examples: []cli.Example{

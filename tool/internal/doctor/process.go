@@ -105,7 +105,7 @@ func staticProgram(_ World, p process) []Finding {
 func whyNotLoaded(w World, p process, library string) string {
 	seen := filepath.Join(w.Proc.Path(p.pid, "root"), library)
 	if _, err := os.Stat(seen); err != nil && strings.Contains(library, "/") {
-		return "the file does not exist in the file system that the process sees"
+		return "the file does not exist in the process's file system"
 	}
 	caller := preload.Credentials{UID: w.UID, EUID: w.UID, GID: os.Getgid(), EGID: os.Getegid()}
 	exe := w.Proc.Path(p.pid, "exe")
@@ -157,7 +157,7 @@ func reading(_ World, p process) []Finding {
 	case errors.Is(err, inspect.ErrNoRights):
 		return one(Warning, "`granary stats`, `why`, `top`, `heap` and `ctl` cannot work on it: "+err.Error(), "get one of these rights")
 	}
-	return one(Problem, "its heap cannot be read: "+err.Error(), "if it is of another version, use the command of that version; if it was overwritten, look for a wild write with `granary heap`, and in a core file")
+	return one(Problem, "its heap cannot be read: "+err.Error(), "if it is of another version, use the command of that version; if it was overwritten, search for the wild write with `granary heap` or in a core file")
 }
 
 func mappings(w World, p process) []Finding {

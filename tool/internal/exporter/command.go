@@ -27,8 +27,8 @@ const DefaultListen = "127.0.0.1:9778"
 var Row = cli.Command{
 	Name: "exporter", Usage: "[options]",
 	Summary: "serve the figures of Granary processes to Prometheus",
-	About: `Every process that runs Granary and that it may read is looked at when Prometheus asks: nothing
-runs in the process, and one that dies meanwhile is left out. Names come from the library's own table,
+	About: `At each scrape it reads every process that runs Granary and that it may read. Nothing runs in
+those processes, and a process that ends meanwhile is left out. Names come from the library's own table,
 in base units. To read processes of other users it needs CAP_SYS_PTRACE. integrations/ holds a systemd
 unit, Kubernetes examples, alert rules and a Grafana dashboard.`,
 	Examples: []cli.Example{

@@ -61,7 +61,7 @@ func (t *Target) Request(ctx context.Context, c Command) (Ack, error) {
 	p, ok := t.memory.(process)
 	if !ok {
 		if t.Published {
-			return Ack{}, failure(ErrNoRights, "process %d may be looked at but not steered: run the command as root, or with the capability CAP_SYS_PTRACE", t.PID)
+			return Ack{}, failure(ErrNoRights, "process %d can be read but not controlled: run the command as root, or with the capability CAP_SYS_PTRACE", t.PID)
 		}
 		return Ack{}, failure(ErrReadOnly, "a core file cannot be steered: name a process")
 	}

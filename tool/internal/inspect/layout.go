@@ -113,7 +113,7 @@ func (d *decoder) fail(format string, args ...any) {
 
 func (d *decoder) text(at uint32) string {
 	if uint64(at) >= uint64(len(d.all)) {
-		d.fail("a text lies outside it")
+		d.fail("a text is outside it")
 		return ""
 	}
 	end := bytes.IndexByte(d.all[at:], 0)

@@ -48,7 +48,7 @@ func (t *Target) Samples() (*Samples, error) {
 			return s, err
 		}
 	}
-	return nil, failure(ErrDamaged, "the table of samples was discarded while it was read, %d times: somebody else switches sampling on and off", readings)
+	return nil, failure(ErrDamaged, "the table of samples was discarded while it was read, %d times: another command switches sampling on and off", readings)
 }
 
 // errDiscarded says that the table went away while it was read.

@@ -125,7 +125,7 @@ func (t *Target) figure(name string) (uint64, error) {
 func (t *Target) place(name string) (uint64, cell, error) {
 	i, ok := t.layout.cellNames[name]
 	if !ok || t.layout.cells[i].base >= knownBases {
-		return 0, cell{}, failure(ErrVersion, "the library in the process does not tell where %s lies: use the granary command that came with it", name)
+		return 0, cell{}, failure(ErrVersion, "the library in the process does not publish %s: use the granary command that came with it", name)
 	}
 	c := t.layout.cells[i]
 	return t.mark.bases[c.base] + c.offset, c, nil

@@ -227,7 +227,7 @@ func (w *walker) column(name string, width, each, from, to uint64) ([]byte, erro
 		}
 		bytes := (end - at) / each * width
 		if bytes > maxPiece {
-			return nil, failure(ErrDamaged, "the heap says that a stretch of it has %d bytes: it was overwritten", end-at)
+			return nil, failure(ErrDamaged, "the heap gives one of its ranges a size of %d bytes: the heap was overwritten", end-at)
 		}
 		if leaf == 0 {
 			return nil, w.missing(at)

@@ -23,7 +23,7 @@ var Row = cli.Command{
 	Summary: "find what a running program allocates and never frees, or what a command leaves behind",
 	About: `A process is sampled and read again and again. Stacks that have more and more in use, and whose oldest
 allocations stay, are listed with the growth they show, the least that 99 % confidence leaves of it, and the
-share that is old. A cache that fills looks the same, and so does what lives longer than a good part of the watch:
+share that is old. A cache that still fills, or objects that live for much of the watch, give the same result:
 watch longer. A command is run under Granary, and what it had not freed when it ended is listed by stack.
 Whether a block could still be reached is not told: LeakSanitizer tells exactly that.`,
 	Examples: []cli.Example{
@@ -212,7 +212,7 @@ func (r Report) write(env cli.Env) {
 		if sure == 1 {
 			grow = "stack grows"
 		}
-		fmt.Fprintf(out, "%d %s with 99 %% confidence (a cache that still fills looks the same):\n", sure, grow)
+		fmt.Fprintf(out, "%d %s with 99 %% confidence (a cache that still fills gives the same result):\n", sure, grow)
 	}
 	width, _ := term.Width(out)
 	t.Write(out, width)

@@ -19,8 +19,8 @@ type Exec func(path string, argv, environ []string) error
 var Row = cli.Command{
 	Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Takes: cli.Programs,
 	Summary: "run a program under Granary",
-	About: `It puts libgranary.so first in LD_PRELOAD and becomes the program. Where that cannot work, as with a
-static, a setuid or a foreign program, it says so in a sentence and starts nothing.`,
+	About: `It puts libgranary.so first in LD_PRELOAD and becomes the program. If the program cannot be preloaded,
+because it is static, setuid or built for another machine, it prints the reason and starts nothing.`,
 	Examples: []cli.Example{
 		{Line: "run -- redis-server --port 7000", Does: "a server"},
 		{Line: "run --lib ./libgranary.so ./app", Does: "with a library of your own build"},

@@ -48,7 +48,7 @@ func Owner(proc procfs.FS, pid int, symbol string) (string, error) {
 	}
 	m, ok := procfs.Holding(maps, address)
 	if !ok {
-		return "", fmt.Errorf("process %d calls %s at %#x, which lies in no mapping", pid, symbol, address)
+		return "", fmt.Errorf("process %d calls %s at %#x, which is in no mapping", pid, symbol, address)
 	}
 	return m.Path, nil
 }

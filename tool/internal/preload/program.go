@@ -178,7 +178,7 @@ func executable(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return sayf(fs.ErrNotExist, "%s does not exist; check the path", path)
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("inspect %s: %w", path, err)
 	case info.IsDir():
 		return sayf(fs.ErrPermission, "%s is a folder; name a program", path)
 	case unix.Access(path, unix.X_OK) != nil:

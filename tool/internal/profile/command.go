@@ -22,8 +22,9 @@ var Row = cli.Command{
 	Name: "profile", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "show who holds, pins and allocates the memory of a running process",
 	About: `Sampling is switched on in the process, which runs on, and off again at the end; where it was on
-before, what it gathered is shown at once. Ctrl-C ends the wait and keeps what there is. What was allocated before is
-shown by size class: nobody knows any more who did it. By default it prints the stacks that hold most.`,
+before, its samples are shown immediately. Ctrl-C ends the wait and keeps the samples. Objects allocated before the
+start of sampling are shown by size class, because their stacks are unknown. By default it prints the stacks that
+hold most.`,
 	Examples: []cli.Example{
 		{Line: "profile 812", Does: "30 seconds, then who holds what was allocated meanwhile"},
 		{Line: "profile 812 --http :0", Does: "as a web page with a flame graph, on this machine only"},

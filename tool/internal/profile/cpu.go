@@ -36,7 +36,7 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if s.PID == 0 {
-		return cli.Usagef("--cpu looks at a process that runs, not at a core file")
+		return cli.Usagef("--cpu needs a running process, not a core file")
 	}
 	if sharedLibrary(s.Library) == "" {
 		return fmt.Errorf("the allocator is linked into %s, where its code cannot be told from the program's: run the program with the library preloaded", s.Library)

@@ -21,12 +21,12 @@ import (
 var Row = cli.Command{
 	Name: "top", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "watch processes and their heaps live",
-	About: `The list shows every process with its allocator; enter looks into one: its heap and RSS over time,
-rates, what was given back, and the size classes that waste most, or, while it is sampled (p), the stacks that
-allocate most and those that grow. Keys: ? lists them.`,
+	About: `The list shows every process with its allocator. Enter opens a process: its heap and RSS over time,
+rates, purged memory, and the size classes that waste most, or, while it is sampled (p), the stacks that
+allocate most and those that grow. The key ? lists the keys.`,
 	Examples: []cli.Example{
 		{Line: "top", Does: "every process"},
-		{Line: "top 812", Does: "one process at once"},
+		{Line: "top 812", Does: "open one process directly"},
 		{Line: "top 812 --json | head -n 1", Does: "a line of JSON a sample, for a script"},
 	},
 	Setup: setup,
