@@ -46,7 +46,7 @@ func (a Account) heap() cost.Heap {
 	return all
 }
 
-// holds is the most units that stay resident within so many bytes.
+// holds is the maximum number of units whose resident memory fits into the given bytes.
 func (a Account) holds(allocator cost.Allocator, bytes float64) uint64 {
 	fits := func(n uint64) bool { return allocator.Of(a.At(n)).Resident <= bytes }
 	low, high := uint64(0), uint64(1)

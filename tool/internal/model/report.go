@@ -44,7 +44,7 @@ type Row struct {
 	Holds   uint64  `json:"holds"`
 }
 
-// Document is what --json prints.
+// Document is the output of --json.
 type Document struct {
 	Title      string         `json:"title"`
 	Unit       string         `json:"unit"`

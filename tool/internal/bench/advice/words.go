@@ -44,7 +44,7 @@ func (v Verdict) Sentences() []string {
 	return out
 }
 
-// Equals is how many contenders are not shown to be worse than the best.
+// Equals is the number of contenders that are not shown to be worse than the best.
 func (v Verdict) Equals() int {
 	n := 0
 	for _, s := range v.Standings[1:] {

@@ -180,7 +180,7 @@ func curves(r *result.Results) []Figure {
 	return out
 }
 
-// shown is how a stored unit is drawn.
+// shown maps a stored unit to the unit and scale of an axis.
 func shown(stored string) (unit string, scale float64) {
 	switch stored {
 	case "bytes":

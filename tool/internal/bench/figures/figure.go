@@ -32,7 +32,7 @@ type Line struct {
 	Points []Point
 }
 
-// A Kind is how a figure is drawn.
+// A Kind selects the form of a figure.
 type Kind int
 
 // The kinds of figures.

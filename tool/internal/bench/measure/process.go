@@ -83,7 +83,8 @@ func ended(pid int) {
 	}
 }
 
-// Rusage is what the kernel accounted to the ended process, to its threads, and to the children that it waited for.
+// Rusage returns the kernel's accounting of the ended process, its threads, and the children that it
+// waited for.
 func (p *Process) Rusage() syscall.Rusage {
 	<-p.done
 	return p.usage

@@ -17,7 +17,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// A Layout is what the README shows.
+// A Layout describes the table and the plot of a README.
 type Layout struct {
 	Plot    string   `toml:"plot"` // the file of the plot, beside the README; none where it is empty
 	Columns []Column `toml:"column"`
@@ -102,7 +102,7 @@ var block = regexp.MustCompile(`(?s)<!-- measured: begin(?: ([^\s]+))? -->\n.*?<
 
 var errNoBlock = errors.New("there is no block between `<!-- measured: begin FOLDER -->` and `<!-- measured: end -->` in it")
 
-// A Drawing is what a README shall hold.
+// A Drawing is the new content of a README and its picture.
 type Drawing struct {
 	Text  []byte // the whole README
 	Image []byte // SVG; empty where the layout has no plot

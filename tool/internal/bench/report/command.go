@@ -171,7 +171,7 @@ func compareSetup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// A Change is how one row of one allocator went from A to B. Its ratio is above 1 where B is worse.
+// A Change compares one row of one allocator in the results A and B. Its ratio is above 1 if B is worse.
 type Change struct {
 	estimate.Comparison
 	Row       result.Row

@@ -20,7 +20,7 @@ import (
 // Summary is the name of the file that sums a folder of several scenarios' results up.
 const Summary = "README.md"
 
-// printed is how many rows a table of losses has on a terminal; the file has all.
+// printed is the maximum number of rows of a table of losses on a terminal; the file has all rows.
 const printed = 12
 
 // Summarise writes the summary of a folder whose subfolders hold results: the rows where Granary loses,

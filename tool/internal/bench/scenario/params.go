@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Kind is what the value of a parameter is.
+// A Kind is the type of a parameter's value.
 type Kind int
 
 // The kinds of parameters.

@@ -71,7 +71,7 @@ func IdlePhase() Phase {
 	}}
 }
 
-// SettleParam is how long IdlePhase waits.
+// SettleParam is the time that IdlePhase waits.
 func SettleParam() Param {
 	return Param{Name: "settle", Kind: Duration, Full: "5s", Quick: "2s", Help: "how long the server is left alone before its memory is read"}
 }

@@ -11,7 +11,8 @@ import (
 // sampleEvery is the distance of two readings of a running server.
 const sampleEvery = 100 * time.Millisecond
 
-// wholeEvery is how many samples apart the costly figures are taken, for which the kernel walks all pages.
+// wholeEvery is the number of samples between two readings of the slow figures, for which the kernel walks
+// all pages.
 const wholeEvery = 10
 
 // The series of the costly figures.

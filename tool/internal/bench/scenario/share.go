@@ -8,7 +8,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cpushare"
 )
 
-// MetricShare is how much of the server's CPU time lies in the allocator's own code.
+// MetricShare is the share of the server's CPU time that is spent in the allocator's code, in %.
 const MetricShare = "CPU share of the allocator"
 
 // ShareRow is the row that WatchShare fills.

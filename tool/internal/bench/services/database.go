@@ -90,7 +90,7 @@ func (d database) step(ctx context.Context, v *scenario.Visit, workload string, 
 	return nil
 }
 
-// stepSeconds is how long a step is.
+// stepSeconds is the length of a step in seconds.
 func stepSeconds(v *scenario.Visit) int { return int(max(1, v.Values.Duration("time").Seconds())) }
 
 // user is the name of the user that runs the server; if it is empty, the tool's own user does.

@@ -39,7 +39,7 @@ var mariadb = scenario.Scenario{
 	Phases:  func(values scenario.Values) []scenario.Phase { return mariadbServer.phases(values) },
 }
 
-// mariadbUser is whom the server runs as: it refuses root.
+// mariadbUser is the user that runs the server, which refuses root.
 func mariadbUser() string {
 	if os.Geteuid() != 0 {
 		if u, err := user.Current(); err == nil {

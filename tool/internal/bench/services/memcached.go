@@ -60,7 +60,7 @@ func memcachedPhases(values scenario.Values) []scenario.Phase {
 	return append(list, scenario.IdlePhase(), scenario.WholePhase())
 }
 
-// A memcachedClient is one connection.
+// A memcachedClient is one connection; only one goroutine may use it at a time.
 type memcachedClient struct {
 	conn  net.Conn
 	lines *bufio.Reader

@@ -37,7 +37,7 @@ var postgres = scenario.Scenario{
 	Phases:  func(values scenario.Values) []scenario.Phase { return postgresServer.phases(values) },
 }
 
-// postgresUser is whom the server runs as: it refuses root.
+// postgresUser is the user that runs the server, which refuses root.
 const postgresUser = "postgres"
 
 func postgresArgs(dir, data string) []string {

@@ -47,7 +47,7 @@ func (r *redisServer) start(ctx context.Context, v *scenario.Visit) (err error) 
 	return err
 }
 
-// connect makes a client with so many connections.
+// connect creates a client with the given number of connections.
 func (r *redisServer) connect(connections int) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: r.address(), Protocol: 2, PoolSize: connections, MaxRetries: -1,

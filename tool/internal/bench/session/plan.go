@@ -90,7 +90,7 @@ type Out map[place]int
 
 const tries = 2
 
-// Total is how often Work ticks in the whole plan.
+// Total is the number of ticks of Work in the whole plan.
 func (p Plan) Total() int { return p.Parts * p.Rounds * len(p.Contenders) * len(p.subjects()) }
 
 func (p Plan) subjects() []string {
@@ -145,7 +145,7 @@ func Run(ctx context.Context, p Plan, results *result.Results) error {
 // errLate ends a round that was begun in time and would not end in time.
 var errLate = errors.New("the budget is spent")
 
-// A place is where a contender may be out.
+// A place is a contender with a subject from which it may be excluded.
 type place struct{ subject, contender string }
 
 type runner struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// A Workload is what a session measures: the allocators, the programs, and the function that runs one
-// of them once.
+// A Workload describes the work of a session: the allocators, the programs, and the function that runs one
+// program once.
 type Workload struct {
 	Contenders []allocators.Contender
 	Subjects   []string // what a round measures, one after another; nil is one without a name

@@ -28,7 +28,7 @@ type options struct {
 	quick, variants                   bool
 }
 
-// writing is how long the report of a scenario may take at the end.
+// writing is the time reserved for the report of each scenario at the end.
 const writing = 3 * time.Second
 
 // A runner measures the rounds of a suite.
@@ -116,7 +116,7 @@ func (r *runner) decide(state result.Suite) error {
 // fewest rounds that show a difference worth measuring at full size.
 const fewest = 3
 
-// atMost is what a plan of at most so many rounds would be.
+// atMost returns the plan with at most the given number of rounds.
 func atMost(members []member, rounds int) []member {
 	out := slices.Clone(members)
 	for i := range out {

@@ -53,7 +53,7 @@ func ParseElement(text string) (Element, error) {
 	return e, nil
 }
 
-// A Spec is a container of so many elements, put in one by one.
+// A Spec is a container whose elements are inserted one by one.
 type Spec struct {
 	Kind       string
 	Count      uint64
@@ -113,7 +113,7 @@ func (s Spec) Tables() cost.Heap {
 	return h
 }
 
-// Strings are what the elements allocate themselves.
+// Strings are the requests of the elements themselves.
 func (s Spec) Strings() cost.Heap {
 	h := cost.Heap{}
 	if s.Key.Beside > 0 {
@@ -153,7 +153,8 @@ func capacity(count uint64) uint64 {
 var primes = []uint64{13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933, 351061, 712697, 1447153, 2938679, 5967347, 12117689,
 	24607243, 49969847, 101473717, 206062531, 418451333, 849745187, 1725587117, 3504151727}
 
-// Buckets are those of a hash table of so many elements: at most one element a bucket.
+// Buckets is the number of buckets of a hash table with the given number of elements: at most one element
+// for each bucket.
 func Buckets(count uint64) uint64 {
 	for _, p := range primes {
 		if p >= count {

@@ -7,7 +7,7 @@ import "math"
 // Page is the size of a page of memory.
 const Page = 4096
 
-// A Place is where an allocator puts a request.
+// A Place describes the memory that an allocator uses for a request.
 type Place struct {
 	Usable   uint64  // the result of malloc_usable_size, in bytes
 	Resident float64 // bytes once the block is written to, with its share of the slab's end and of records

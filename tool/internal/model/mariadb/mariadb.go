@@ -12,7 +12,7 @@ type Settings struct {
 	Stack            uint64 // thread_stack
 }
 
-// Usual are those of MariaDB 10.11.
+// Usual are the defaults of MariaDB 10.11.
 var Usual = Settings{16 << 10, 32 << 10, 8 << 10, 299008}
 
 // session is the connection's own object (THD).

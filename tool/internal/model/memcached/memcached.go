@@ -8,14 +8,14 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
 )
 
-// Settings are those of the command line that matter.
+// Settings are the options of memcached's command line that affect the model.
 type Settings struct {
 	Factor float64 // -f
 	Least  uint64  // -n
 	CAS    bool    // not -C
 }
 
-// Usual are memcached's own.
+// Usual are memcached's defaults.
 var Usual = Settings{1.25, 48, true}
 
 const (
@@ -52,7 +52,7 @@ func (s Settings) Classes() []uint64 {
 	return append(out, largestOne)
 }
 
-// A Layout is where equal items lie.
+// A Layout describes the placement of equal items: their class, and the pages.
 type Layout struct {
 	Item  uint64
 	Class int // from 1, as memcached numbers them
@@ -62,7 +62,7 @@ type Layout struct {
 	Table uint64 // bytes of the hash table
 }
 
-// Lay lays out so many items.
+// Lay computes the layout of a number of equal items.
 func (s Settings) Lay(items, key, value uint64, flags bool) (Layout, error) {
 	if key > longestKey {
 		return Layout{}, fmt.Errorf("memcached takes keys of up to %d bytes, not %d", longestKey, key)

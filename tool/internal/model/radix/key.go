@@ -23,7 +23,7 @@ func (k Key) Len() int {
 	return length
 }
 
-// Space is how many keys have the form.
+// Space is the number of possible keys of the form.
 func (k Key) Space() float64 {
 	space := k.Alphabets.Space()
 	for range k.Digits {

@@ -2,8 +2,8 @@ package radix
 
 import "math"
 
-// NodesPerKey is what the number of nodes a key tends to, averaged over its period, for many keys that
-// are random over an alphabet. Around it the number swings with the logarithm of the count.
+// NodesPerKey is the limit of the number of nodes for each key, for many keys that are random over an
+// alphabet. The actual number oscillates around this mean with the logarithm of the number of keys.
 func NodesPerKey(letters int) (branches, chains float64) {
 	a := float64(letters)
 	log := math.Log(a)

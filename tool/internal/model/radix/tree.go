@@ -35,7 +35,7 @@ func (t *Tree) add(other Tree, times float64) {
 	}
 }
 
-// Layout is how a release of Redis lays out a node.
+// Layout describes the nodes of a release of Redis.
 type Layout struct {
 	Name   string
 	Padded bool // the pointers are aligned to 8 bytes

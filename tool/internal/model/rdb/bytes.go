@@ -54,7 +54,7 @@ func (r *reader) bytes(n uint64) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// uint reads a number of so many bytes, the low one first.
+// uint reads a little-endian number of the given number of bytes.
 func (r *reader) uint(size int) (uint64, error) {
 	var data [8]byte
 	for i := range size {

@@ -9,7 +9,7 @@ import (
 // largestPack is the most that a packed value may take; the server's own limit.
 const largestPack = 1 << 30
 
-// le reads a signed number of so many bytes, the low one first.
+// le decodes a signed little-endian number.
 func le(data []byte, size int) (int64, bool) {
 	if len(data) < size {
 		return 0, false

@@ -8,7 +8,7 @@ type Keyspace struct {
 	Moving  bool               // the tables are being moved to larger ones: the worst moment
 }
 
-// Requests are what the keyspace asks for.
+// Requests are the requests of the keyspace.
 func (k Keyspace) Requests() Parts {
 	p := Parts{}
 	for length, count := range k.Names {

@@ -105,7 +105,7 @@ func Text[T string | []byte](text T) Element {
 	return Element{Len: uint64(len(text))}
 }
 
-// Score is how a listpack holds a score: an integer, or text of 17 digits.
+// Score is a score as an element of a listpack: an integer, or text of 17 digits.
 func Score(v float64) Element {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 		return Number(int64(v))

@@ -16,7 +16,7 @@ type Group struct {
 	Requested float64 `json:"requested"`
 }
 
-// A Population is all that is stored: the values put in one by one, and the keyspace around them.
+// A Population is the stored data: the values, added one by one, and the keyspace around them.
 type Population struct {
 	Server   Server
 	Keyspace Keyspace

@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/radix"
 )
 
-// A Form is what elements are like: letters of one length, or the numbers from 0 upward.
+// A Form describes the elements of a value: strings of one length, or the numbers from 0 upward.
 type Form struct {
 	Text string
 	Len  uint64
@@ -52,7 +52,7 @@ func (f Form) element(i uint64) Element {
 	return Element{Len: f.Len}
 }
 
-// A Spec is a data set: so many keys, with values that are all alike.
+// A Spec is a data set: a number of keys whose values are all of the same size.
 type Spec struct {
 	Server  Server
 	Keys    uint64
@@ -102,7 +102,7 @@ func (s Spec) put(v *Value, i uint64) {
 	}
 }
 
-// Population is the data set, all of its values put in.
+// Population returns the data set with all its values.
 func (s Spec) Population(a cost.Allocator) (*Population, error) {
 	v, err := s.One()
 	if err != nil {

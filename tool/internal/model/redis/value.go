@@ -106,7 +106,7 @@ func nodeLimit(setting int64) (bytes, elements uint64) {
 	return 2 << 10 << -setting, all
 }
 
-// Encoding is what the server stores the value as.
+// Encoding is the encoding in which the server stores the value.
 func (v *Value) Encoding(s Server) string {
 	l := s.Limits
 	switch v.Type {
@@ -145,7 +145,7 @@ func (v *Value) Encoding(s Server) string {
 	return "stream"
 }
 
-// Requests are what the value asks for, in the encoding that the server chooses.
+// Requests are the requests of the value in the encoding that the server chooses.
 func (v *Value) Requests(s Server) Parts { return v.As(s, v.Encoding(s)) }
 
 // As are the requests in an encoding.

@@ -18,7 +18,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// elements is how many elements of a value are read.
+// elements is the maximum number of elements that are read of each value.
 const elements = 20
 
 // batch is the number of keys in one request.
