@@ -1,6 +1,6 @@
 #!/bin/sh
-# tikv-jemalloc-ctl's own tests, over tikv-jemalloc-sys with Granary's archive in the place of the jemalloc
-# that it would build. Cargo fetches both by its ordinary way.
+# Runs tikv-jemalloc-ctl's own tests over tikv-jemalloc-sys, with Granary's archive in place of the
+# jemalloc that it would build. Cargo fetches both from its registry.
 set -eu
 GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
 programs=$(dirname "$0")/../programs
@@ -21,7 +21,7 @@ END
 : >"$work/fetch/src/lib.rs"
 cd "$work/fetch"
 timeout 200 cargo vendor "$work/vendor" >"$work/config.toml" 2>"$work/fetch.log" || skip 'cargo cannot fetch tikv-jemalloc-ctl: no network?'
-# Its tests need nothing but the crates that are here already.
+# Its tests need only the crates that are already fetched.
 cp -r "$work/vendor/tikv-jemalloc-ctl" "$work/ctl"
 cd "$work/ctl"
 mkdir .cargo

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The newest Redis that Debian carries, built for jemalloc on Granary.
+# The newest Redis in Debian, built for jemalloc on Granary.
 set -eu
 GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
 programs=$(dirname "$0")/../programs

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Redis from Debian's source, built for jemalloc and for TCMalloc on Granary, and for libc with Granary
-# preloaded, passes its own tests. Limits of latency are left out: they hold for an idle machine only.
-# SUITE names other units, FLAVOURS some of jemalloc, tcmalloc and libc.
+# Redis from Debian's source, built for jemalloc and for TCMalloc on Granary, and for libc with
+# Granary preloaded, passes its own tests. Tests with latency limits are left out, because the
+# limits assume an idle machine. SUITE names other units; FLAVOURS names some of jemalloc, tcmalloc
+# and libc.
 set -eu
 GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
 programs=$(dirname "$0")/../programs
@@ -16,7 +17,7 @@ suite=${SUITE:-memefficiency type/string type/hash type/list type/set type/zset 
 debian_source redis "${REDIS_SOURCE:-}"
 unpack "$archive" "$work/source"
 
-# One of its tests sends 10 MB to a replica that is stopped, and expects most of it to stay with the server.
+# One of its tests sends 10 MB to a stopped replica, and expects most of it to stay in the server.
 received=$(awk '{ print $3 }' /proc/sys/net/ipv4/tcp_rmem)
 skipped=''
 if [ "$received" -gt 8388608 ]; then
@@ -24,7 +25,7 @@ if [ "$received" -gt 8388608 ]; then
   echo "left out: \"$skipped\", because the kernel here takes up to $received bytes for a connection."
 fi
 
-# run_suite NAME CMD...: the tests start src/redis-server of their own folder.
+# run_suite NAME CMD...: the tests start src/redis-server in their own folder.
 run_suite() {
   name=$1
   shift
@@ -71,7 +72,8 @@ fi
 
 wanted libc || exit 0
 build libc MALLOC=libc
-# The suite must start its servers under the library, and itself not; they look at their own name.
+# The suite must start its servers under the library, but run itself without it. A server checks its
+# own name, so the script keeps the name redis-server for both.
 mkdir "$work/libc/src/real"
 mv "$work/libc/src/redis-server" "$work/libc/src/real/"
 # shellcheck disable=SC2016  # the script expands them

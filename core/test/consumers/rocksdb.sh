@@ -1,8 +1,8 @@
 #!/bin/sh
-# RocksDB with the parts of it that speak to jemalloc: they are compiled from Debian's source as JEMALLOC=1 does,
-# into a program over the installed librocksdb, where they take the place of the library's. RocksDB then
-# caches blocks in an arena with hooks of its own and writes the allocator's statistics into its log,
-# under preload and linked; on the C library's malloc it says that jemalloc is missing.
+# RocksDB with its jemalloc code. That code is compiled from Debian's source with JEMALLOC=1 into a
+# program over the installed librocksdb, where it replaces the library's code. RocksDB then caches
+# blocks in an arena with hooks of its own and writes the allocator's statistics into its log, both
+# preloaded and linked. On the C library's malloc it reports that jemalloc is missing.
 set -eu
 GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
 programs=$(dirname "$0")/../programs
@@ -26,7 +26,7 @@ build() {
     -o "$work/$output" -lrocksdb "$@" >"$work/$output.log" 2>&1 || fail "the program on RocksDB could not be built."
 }
 
-# run NAME CMD...: shows what the program said.
+# run NAME CMD...: shows the output of the program.
 run() {
   name=$1
   shift

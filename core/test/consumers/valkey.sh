@@ -1,6 +1,6 @@
 #!/bin/sh
-# The newest Valkey that Debian carries, built for jemalloc on Granary with jemalloc's size classes. It
-# checks these when it starts, and asks batch_query what to move.
+# The newest Valkey in Debian, built for jemalloc on Granary with jemalloc's size classes. It checks
+# the size classes when it starts, and calls batch_query to decide which objects to move.
 set -eu
 GRANARY_LIB=${GRANARY_LIB:-${GRANARY_BUILD:?set GRANARY_BUILD to the folder of the build}/lib/libgranary.so}
 programs=$(dirname "$0")/../programs

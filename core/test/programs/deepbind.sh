@@ -1,6 +1,7 @@
 #!/bin/sh
-# A library opened with RTLD_DEEPBIND frees what the program allocated, as PHP's extensions do; the loader
-# still goes by the caller's RUNPATH, and NULL, errors and flags pass through. Then PHP itself, if it is here.
+# A library opened with RTLD_DEEPBIND frees memory that the program allocated, as PHP's extensions
+# do. The loader still uses the caller's RUNPATH, and NULL, errors and flags pass through. Then PHP
+# itself, if it is installed.
 . "$(dirname "$0")/lib.inc"
 need cc
 
@@ -34,7 +35,8 @@ cc -shared -fPIC -o "$work/beside/libplugin.so" "$work/plugin.c"
 cc -o "$work/program" "$work/program.c" -ldl -Wl,--enable-new-dtags,-rpath,'$ORIGIN/beside'
 "$work/program" || fail "the program does not run by itself."
 under "$work/program" >"$work/program.log" 2>&1 || fail "the program ended with $? under the library."
-# With the flag left in, the two allocators meet; so the program does test something.
+# With the flag left in, one allocator frees the other's memory: this shows that the program tests
+# something.
 if under env GRANARY_CONF=deepbind:true "$work/program" >/dev/null 2>&1; then
   fail "deepbind:true made no difference."
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What folly makes of the allocator: it declares ten functions of jemalloc's weakly, with no header or beside
-# jemalloc's, believes them if a counter moves across malloc(1), and from then on frees with sizes
-# and rounds its requests up to what nallocx says.
+# folly's use of the allocator. It declares ten functions of jemalloc weakly, without a header or
+# beside jemalloc's header, trusts them if a counter changes across malloc(1), and from then on
+# frees with sizes and rounds its requests up to the result of nallocx.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need c++

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gcc compiles this project under the library: the objects are the same byte for byte.
+# gcc compiles this project under the library. The object files are the same, byte for byte.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need g++ gcc

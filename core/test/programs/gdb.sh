@@ -1,6 +1,6 @@
 #!/bin/sh
-# gdb: a program stopped inside, its memory printed, malloc and free called by the debugger, a fork
-# followed, and then run to its end.
+# gdb: stops inside a program, prints its memory, calls malloc and free, follows a fork, and runs
+# the program to its end.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need gdb gcc
@@ -41,7 +41,7 @@ int main(void) {
 }
 C
 gcc -g -O0 "$work/main.c" -o "$work/main"
-# On processors whose state is larger than it knows, gdb can call nothing in any program.
+# On processors with more state than this gdb supports, gdb cannot call functions in any program.
 if timeout 60 gdb -batch -nx -ex 'break main' -ex run -ex 'print (int) getpid()' "$work/main" 2>&1 </dev/null |
   grep -q "extended state status"; then
   calls=''

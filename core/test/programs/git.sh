@@ -1,6 +1,6 @@
 #!/bin/sh
-# git: a repository made, packed, cloned and checked under the library, with the names of its
-# commits and trees the same as without it.
+# git: makes, packs, clones and checks a repository under the library. The names of its commits and
+# trees are the same as without it.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need git

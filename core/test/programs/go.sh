@@ -1,6 +1,7 @@
 #!/bin/sh
-# go: a program whose goroutines allocate through cgo, and the project's own tool vetted and built.
-# The toolchain is static; what runs on the library are cgo, the C compiler, the linker and the program.
+# go: a program whose goroutines allocate through cgo, and the project's own command vetted and
+# built. The Go toolchain is static; cgo, the C compiler, the linker and the program run on the
+# library.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need go gcc

@@ -61,7 +61,7 @@ JAVA
 under javac -J-Xmx256m -d "$work" "$work/Load.java" 2>"$work/javac.log" || fail 'javac failed.'
 compare_runs java -Xmx256m -cp "$work" Load
 
-# With native memory tracking, which puts a header before each block and looks at it when it is freed.
+# With native memory tracking, which puts a header before each block and checks it at the free.
 under java -Xmx256m -XX:NativeMemoryTracking=summary -XX:+UnlockDiagnosticVMOptions \
   -XX:+PrintNMTStatistics -cp "$work" Load >"$work/tracked.log" 2>&1 || fail 'java fails with native memory tracking.'
 grep -q 'Native Memory Tracking:' "$work/tracked.log" || fail 'java tracked nothing.'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Distribution binaries that need libjemalloc.so.2 find Granary under that name: redis-server, whose
-# memory commands then speak of Granary's heap, and varnishd. Programs are built against the header
-# with what jemalloc-config and pkg-config say; a program on RocksDB runs.
+# memory commands then report Granary's heap, and varnishd. Programs build against the header with
+# the flags of jemalloc-config and pkg-config. A program on RocksDB runs.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need cc pkg-config
@@ -18,7 +18,7 @@ cp "$root"/integrations/packages/*.pc "$names/lib/pkgconfig/"
 within() { [ "$1" -le "$2" ] && [ "$2" -le "$3" ]; }
 says() { printf '%s\n' "$2" | grep -q -e "$1" || fail "expected to read \"$1\" in: $2"; }
 
-# Built as build systems do it.
+# Built with the commands that build systems use.
 cat >"$work/client.c" <<'END'
 #include <jemalloc/jemalloc.h>
 #include <stdio.h>
@@ -81,7 +81,8 @@ else
   echo 'not tried: RocksDB, whose headers are not installed.'
 fi
 
-# A running varnishd caches what its backend serves, through the real library's name.
+# A running varnishd caches its backend's responses, with Granary under the name of jemalloc's
+# library.
 serve_by_varnish() {
   need curl python3
   mkdir "$work/site"
@@ -157,7 +158,7 @@ expect_equal 4096 "$(cli debug mallctl arenas.page)" 'DEBUG MALLCTL arenas.page'
 says Granary "$(cli debug mallctl-str version)"
 cli flushall >/dev/null
 expect_equal OK "$(cli memory purge)" 'MEMORY PURGE after FLUSHALL'
-# Redis asks ten times a second, and INFO says what it was told last.
+# Redis reads the figures ten times a second, and INFO reports the last reading.
 for _ in $(seq 50); do
   after=$(info allocator_allocated)
   [ "$after" -ge $((allocated / 4)) ] || break

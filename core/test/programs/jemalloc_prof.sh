@@ -1,5 +1,5 @@
 #!/bin/sh
-# What programs that use jemalloc's profiling do with it: the names of mallctl that begin with prof., thread.prof.
+# Programs that use jemalloc's profiling: the names of mallctl that begin with prof., thread.prof.
 # and experimental.hooks.prof_, and the options prof_*.
 set -eu
 . "$(dirname "$0")/lib.inc"

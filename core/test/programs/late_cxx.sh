@@ -1,6 +1,6 @@
 #!/bin/sh
-# A C program opens a plugin in C++, which brings the C++ runtime after the library was loaded: operator new throws
-# in the plugin, calls its new-handler, and the nothrow form returns null.
+# A C program opens a C++ plugin, which loads the C++ runtime after the library was loaded. In the
+# plugin, operator new throws and calls its new-handler, and the nothrow form returns null.
 . "$(dirname "$0")/lib.inc"
 need cc
 need c++

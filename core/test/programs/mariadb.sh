@@ -1,6 +1,6 @@
 #!/bin/sh
-# mariadbd with sysbench: read-write transactions from 1,024 and from 4,096 connections at once, then
-# the table is checked by the server itself.
+# mariadbd with sysbench: read-write transactions from 1,024 and from 4,096 concurrent connections;
+# then the server checks the table.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need mariadbd mariadb mariadb-install-db mariadb-admin sysbench
@@ -31,8 +31,8 @@ expect_preloaded "$server"
 sql() { mariadb --no-defaults -S "$socket" -u root -N -B -e "$1"; }
 sql 'create database sbtest'
 sql 'select @@version_malloc_library' | grep -q Granary || fail 'the server does not name its allocator.'
-# One table: the load generator prepares its statements for each table and thread, and gives up
-# when that takes it longer than 30 seconds.
+# One table: the load generator prepares its statements for each table and thread, and stops if that
+# takes longer than 30 seconds.
 bench() {
   timeout 110 sysbench oltp_read_write --mysql-socket="$socket" --mysql-user=root --tables=1 \
     --table-size=100000 --rand-type=uniform \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# nginx: files and gzip under load while it reloads its workers, bodies compared byte by byte.
+# nginx: files and gzip under load while it reloads its workers; compares bodies byte by byte.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need nginx wrk curl
@@ -55,14 +55,14 @@ tr ' ' '\n' <"/proc/$server/task/$server/children" >"$work/workers"
 while read -r worker; do [ -z "$worker" ] || expect_preloaded "$worker"; done <"$work/workers"
 if grep -E 'signal (6|11)|alert' "$work/error.log"; then fail 'a worker died.'; fi
 
-# Sixteen workers that do nothing, forked from one master: what each adds to memory is at most a tenth and
-# 200 KiB more than on the C library's malloc.
+# Sixteen idle workers, forked from one master: each may add at most a tenth and 200 KiB more memory
+# than on the C library's malloc.
 kill -TERM "$server"
 wait "$server" || true # of no concern: it was told to end
 sed 's/^worker_processes 2;/worker_processes 16;/' "$work/nginx.conf" >"$work/sixteen.conf"
 workers_of() { tr ' ' '\n' <"/proc/$1/task/$1/children" | sed '/^$/d'; }
 sixteen() { [ "$(workers_of "$server" | wc -l)" -eq 16 ] && curl -sf -o /dev/null "$url/numbers.txt"; }
-# private_kib: of all workers, what is theirs alone.
+# private_kib: the private memory of all workers.
 private_kib() {
   for worker in $(workers_of "$server"); do cat "/proc/$worker/smaps_rollup"; done |
     awk '/^Private_(Clean|Dirty):/ { sum += $2 } END { print sum }'

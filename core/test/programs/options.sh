@@ -1,6 +1,6 @@
 #!/bin/sh
-# The sources of options, each overriding those before it; what is said about wrong rows; and that a
-# setuid program does not listen to the environment.
+# The sources of options, each overriding the sources before it; the messages about wrong rows; and
+# a setuid program, which ignores the environment.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need cc unshare mount
@@ -39,14 +39,15 @@ const char* granary_conf = "dirty_decay_ms:1,muzzy_decay_ms:1,cache_bytes:4096";
 const char* malloc_conf = "dirty_decay_ms:2,confirm_conf:true";
 int main(void) { return malloc(1) == NULL; }
 END
-# A program not linked to the library must export its symbols to be heard.
+# A program that is not linked to the library must export its symbols, or the library cannot find
+# them.
 cc -O1 -fno-builtin -rdynamic "$work/conf.c" -o "$work/conf"
 under "$work/conf" 2>"$work/symbols"
 says "granary: dirty_decay_ms:2 (the program's malloc_conf)" "$work/symbols"
 says "granary: muzzy_decay_ms:1 (the program's granary_conf)" "$work/symbols"
 says "granary: cache_bytes:4096 (the program's granary_conf)" "$work/symbols"
 
-# The file, in a copy of /etc that only this test sees.
+# The file, in a copy of /etc that only this test can read.
 if unshare -m true 2>/dev/null; then
   mkdir "$work/etc"
   cp -a /etc/ld.so.* /etc/passwd /etc/group "$work/etc/" 2>/dev/null || true # not all of them exist
@@ -59,7 +60,8 @@ else
   echo 'not tried: /etc/granary.conf, as this user may not make a mount namespace.'
 fi
 
-# A program with more rights than its user: a static one, as the loader drops LD_PRELOAD itself.
+# A program with more rights than its user. It is static, because the loader itself drops
+# LD_PRELOAD.
 if [ "$(id -u)" -eq 0 ] && cc -O1 -fno-builtin -static "$work/conf.c" "${GRANARY_BUILD:?}/lib/granary.o" -o "$work/suid"; then
   GRANARY_CONF=dirty_decay_ms:9 "$work/suid" 2>"$work/listens"
   says 'dirty_decay_ms:9 (GRANARY_CONF)' "$work/listens"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The static probes of samples stand in the library's file as tools expect them: provider, names, numbers of
-# arguments, and places in its code.
+# The static probes of samples are in the library's file as tools expect them: provider, names,
+# numbers of arguments, and addresses in its code.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need readelf objdump

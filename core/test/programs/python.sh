@@ -1,10 +1,10 @@
 #!/bin/sh
-# python3's own test modules, with every object of the interpreter taken from the library.
+# python3's own test modules, with every object of the interpreter allocated by the library.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need python3
 
-# Some installations of python3 carry their tests, some do not: take the first that does.
+# Some installations of python3 contain its tests: use the first that does.
 python=''
 for candidate in python3 /usr/bin/python3 /usr/local/bin/python3; do
   if "$candidate" -c 'import test.test_list, test.libregrtest' 2>/dev/null; then
@@ -18,7 +18,7 @@ cd "$work"
 export PYTHONMALLOC=malloc
 under "$python" -c "import sys; sys.exit('$lib' not in open('/proc/self/maps').read())" ||
   fail 'python3 does not run on the library.'
-# A distribution may leave some of the modules out, as Debian does with test_sqlite3.
+# A distribution may omit some of the modules, as Debian omits test_sqlite3.
 modules=$("$python" - <<'PYTHON'
 import importlib.util
 wanted = """

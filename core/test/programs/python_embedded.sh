@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Python example: statistics, giving memory back, and a capped heap from within the program.
+# The Python example: statistics, purging, and a capped heap, all from within the program.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need python3

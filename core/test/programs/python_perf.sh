@@ -1,5 +1,6 @@
 #!/bin/sh
-# A profile of a Python that writes functions for perf (3.12 and later) names every Python function of a chain.
+# A profile of a Python that generates functions for perf (3.12 and later) names every Python
+# function of a chain.
 set -eu
 . "$(dirname "$0")/lib.inc"
 tool=${GRANARY_BUILD:-$root/build}/bin/granary

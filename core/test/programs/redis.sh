@@ -1,6 +1,6 @@
 #!/bin/sh
-# redis-server: a load of every type, then the same data after a reload, a background save and a
-# mass deletion, while a child that was forked from the server writes the file.
+# redis-server: loads every type, then finds the same data after a reload, a background save and a
+# mass deletion, while a forked child of the server writes the file.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need redis-server redis-cli redis-benchmark redis-check-rdb
@@ -39,7 +39,7 @@ cli bgrewriteaof >/dev/null || true # refused while the one that appendonly bega
 probe 60 rewritten
 expect_equal OK "$(cli memory purge)" 'MEMORY PURGE'
 
-# Pattern values that this script knows, checked after the deletion around them.
+# Known pattern values, checked after the values around them are deleted.
 i=0
 while [ "$i" -lt 2000 ]; do
   echo "SET check:$i $(printf '%0500d' "$i")"

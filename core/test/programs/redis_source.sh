@@ -1,7 +1,8 @@
 #!/bin/sh
-# Redis built from source for jemalloc, with Granary's header and archive in the place of its own copy:
-# its memory commands tell the truth, and active defragmentation gives back what deletions left sparse.
-# The source is the file named by REDIS_SOURCE, or Debian's. core/test/consumers has the longer forms.
+# Redis built from source for jemalloc, with Granary's header and archive in place of its own copy.
+# Its memory commands report exact figures, and active defragmentation frees the memory of sparse
+# slabs after deletions. The source is the file REDIS_SOURCE, or Debian's. core/test/consumers has
+# the longer tests.
 set -eu
 . "$(dirname "$0")/lib.inc"
 . "$(dirname "$0")/source.inc"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# ruby: threads, strings that grow, compaction of its heap (which calls malloc_trim), a fork; the same
-# output with and without the library. And stats_print, which a Ruby on jemalloc answers at its end.
+# ruby: threads, strings that grow, compaction of its heap (which calls malloc_trim), a fork; the
+# same output with and without the library. Also stats_print, which a Ruby on jemalloc prints at
+# exit.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need ruby

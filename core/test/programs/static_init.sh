@@ -1,6 +1,6 @@
 #!/bin/sh
-# A C++ program whose static initialisers, and those of two shared objects, allocate and throw; a
-# third object is loaded and unloaded again and again.
+# A C++ program whose static initialisers, and those of two shared objects, allocate and throw. It
+# repeatedly loads and unloads a third object.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need g++

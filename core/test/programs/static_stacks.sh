@@ -1,6 +1,6 @@
 #!/bin/sh
-# Static programs, which have no table of their frame entries, tell whole stacks: from main, through a
-# callback of the C library's, and from a handler of a signal.
+# Static programs without a table of their frame entries have complete stacks: from main, through a
+# callback of the C library, and from a signal handler.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need cc

@@ -1,6 +1,6 @@
 #!/bin/sh
-# valgrind: memcheck as a user would call it, and with its own malloc kept out, so that the library
-# itself runs on valgrind's CPU, where the kernel's restartable sequences do not exist.
+# valgrind: memcheck as a user calls it; and with its own malloc disabled, so that the library runs
+# on valgrind's CPU, where the kernel's restartable sequences do not exist.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need valgrind g++
@@ -32,7 +32,7 @@ CC
 g++ -std=c++17 -g -O1 "$work/main.cc" -o "$work/main" -pthread
 expected=$("$work/main")
 
-# check NAME OPTIONS...: the program prints what it should and valgrind finds no error.
+# check NAME OPTIONS...: the program prints the expected output and valgrind finds no error.
 check() {
   name=$1
   shift

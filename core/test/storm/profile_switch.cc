@@ -78,7 +78,7 @@ void Work(size_t index, uint64_t random) {
   for (storm::Block& block : blocks) storm::Release(block);
 }
 
-void LookAtStacks() {
+void CheckStacks() {
   granary_profile_summary s;
   if (granary_profile_summarize(&s, sizeof s) != 0) return;
   CHECK(s.allocated.samples >= s.freed.samples && s.allocated.bytes >= s.freed.bytes);
@@ -102,7 +102,7 @@ void Switch(uint64_t random) {
     if (choice == 0) granary_profile_pause();
     if (choice == 1) CHECK(granary_profile_reset() == 0);
     if (choice == 2 && g_cycles % 8 == 0) granary_profile_dump(path);
-    if (choice < 8) LookAtStacks();
+    if (choice < 8) CheckStacks();
     if (choice != 3) granary_profile_stop();
     if (choice == 4) g_last_rss = ResidentBytes() / 1024;
     if (g_early_rss == 0 && g_cycles > 1000) g_early_rss = g_last_rss;

@@ -38,7 +38,7 @@ using granary::unwind::Stop;
 
 Stack g_seen;
 
-void Look() {
+void WalkHere() {
   WalkFrom(granary::unwind::Here(), &g_seen);
   ++g_comparisons;
 }
@@ -50,11 +50,11 @@ constexpr bool kGuessesOnlyOnce = true;
 constexpr bool kGuessesOnlyOnce = false;
 #endif
 
-// The caller of Look, then the one that is found without a table, then what both see of this
-// function's callers.
+// The expected frames: the caller of WalkHere, then the frame that is found without a table, then
+// the frames of this function's callers, as in the reference.
 __attribute__((noinline)) void ExpectGuess(void (*call)(void (*)())) {
   Stack own;
-  call(Look);
+  call(WalkHere);
   AskReference(&own);
   CHECK(g_seen.result.stop == Stop::kOutermost && g_seen.result.guessed);
   CHECK(g_seen.count >= 2 && g_seen.count <= own.count + 1);
@@ -83,7 +83,7 @@ void TestNoTables() {
   ExpectGuess(CallWithFramePointer);
   CompiledNow();
   // No table describes this function. The walk ends, or reports that it guessed.
-  CallWithout(Look);
+  CallWithout(WalkHere);
   CHECK(g_seen.count >= 1);
   CHECK(g_seen.result.stop != Stop::kOutermost || g_seen.result.guessed);
 }
