@@ -30,12 +30,11 @@ class Limits {
   // zero, as what holds it lies in zeroed memory.
   explicit constexpr Limits(const char* root = nullptr) : root_(root), group_(root) {}
 
-  // Reads what the system says now. `held` is what the heap holds: bytes in use or free but
-  // resident, without pages of slabs that hold nothing. One caller at a time.
+  // Reads the limits and the memory pressure now. `held` is the number of held bytes, without the
+  // clean pages of slabs. One caller at a time.
   void Refresh(size_t held) noexcept;
 
-  // Above it the heap gives back at once what it can, in bytes of what Refresh calls held. Any
-  // thread.
+  // The held bytes, as in Refresh, above which the heap purges free memory immediately. Any thread.
   size_t ceiling() const noexcept {
     const size_t bytes = ceiling_.load(std::memory_order_relaxed);
     return bytes == 0 ? kNone : bytes;

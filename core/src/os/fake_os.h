@@ -186,10 +186,10 @@ struct FakeOs {
   // Runs `act` in the middle of the next release, in place of another thread.
   static void DuringRelease(std::function<void()> act) { state.during_release = std::move(act); }
   static void DuringCommit(std::function<void()> act) { state.during_commit = std::move(act); }
-  // No more than so many bytes can be committed, all together.
+  // Limits the sum of all committed bytes.
   static void SetMostCommitted(size_t bytes) { state.most_committed = bytes; }
-  // The move after the next `moves` fails, and another thread's mapping takes the target: whoever
-  // touches it afterwards dies.
+  // Makes the move after the next `moves` fail, and gives the target to a mapping of another
+  // thread: a later access to the target ends the test.
   static void LoseTargetAfter(size_t moves) { state.moves_until_loss = moves; }
   static void AllowAll() {
     std::lock_guard hold(state.mutex);

@@ -222,9 +222,9 @@ bool MovesPages() {
   return moves == kYes;
 }
 
-// After a refused move: maps the hole that it left at p, if it left one. False if p is mapped: then
-// the refusal came before the kernel unmapped it, or another thread's mmap was given the hole, and
-// nobody can tell which.
+// After a refused move: maps the hole at p, if the move left one. False if p is mapped: the kernel
+// refused before it unmapped p, or another thread's mmap received the hole. These two cases cannot
+// be distinguished.
 bool CloseHole(void* p, size_t bytes) {
   const long at = Call(SYS_mmap, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                        kMapFlags | MAP_FIXED_NOREPLACE, -1, 0);

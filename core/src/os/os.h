@@ -9,8 +9,8 @@
 
 namespace granary {
 
-// What came of moving pages. Where `lost` is set, the memory behind the moved bytes, up to the next
-// 2 MiB, is no longer ours: another thread of the program may have a mapping there by now.
+// The result of moving pages. If `lost` is set, the memory after the moved bytes, up to the next
+// 2 MiB, no longer belongs to Granary: another thread of the program may have a mapping there.
 struct MoveResult {
   size_t bytes = 0;
   bool lost = false;
@@ -50,8 +50,8 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   // purging a part of it lowers the RSS of the process but frees no physical memory.
   { T::SplitHuge(p) }
   noexcept;
-  // Moves the pages of [p, p+n) to an address of ours; what was there is lost, p reads as zero.
-  // What was not moved is as before.
+  // Moves the pages of [p, p+n) to another address that Granary mapped. The content of the target
+  // is lost, and p reads as zero. Pages that were not moved keep their content.
   { T::MovePages(p, n, p) }
   noexcept->std::same_as<MoveResult>;
   { T::PageSize() }

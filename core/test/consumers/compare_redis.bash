@@ -48,7 +48,7 @@ for round in 1 2 3; do
       tries=$((tries + 1))
       sleep 1
     done
-    sleep 2 # what it freed goes back
+    sleep 2 # until the freed memory is purged
     echo "active defragmentation, round $round, $name: RSS $before -> $(info used_memory_rss) bytes," \
       "used $(info used_memory), running still: $(info active_defrag_running)"
     stop_children
