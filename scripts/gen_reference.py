@@ -215,6 +215,18 @@ Programs written for gperftools' TCMalloc run on Granary: preloaded, linked, or 
 """
 
 
+SYSTEM_CALLS_TEXT = """# System calls
+
+{notice}
+
+A filter of system calls (seccomp) for a program under Granary must allow these. Where one is refused with an error, the program goes on
+without what it is for; `mmap` and `futex` are needed. A filter that kills must allow all of them, except in a program of one
+thread that frees memory only: there `exit` calls nothing new. The background thread needs what `pthread_create` needs.
+
+{table}
+"""
+
+
 class BadTable(Exception):
     """A .def file that cannot be read; the message says where."""
 
@@ -346,13 +358,21 @@ def tcmalloc_page():
                                 names=table(["property", "remark"], rows))
 
 
+def system_calls_page():
+    path = "core/src/os/system_calls.def"
+    rows = rows_of(ROOT / path, "SYSTEM_CALL", 2)
+    return SYSTEM_CALLS_TEXT.format(notice=notice(path),
+                                    table=table(["system call", "what for"], [[f"`{row[0]}`", row[1]] for row in rows]))
+
+
 def notice(source):
     return (f"*Written by `scripts/gen_reference.py` from `{source}`. Change the source, then run the "
             "script.*")
 
 
 PAGES = {"options.md": options_page, "counters.md": counters_page, "statistics-layout.md": layout_page,
-         "jemalloc.md": jemalloc_page, "tcmalloc.md": tcmalloc_page}
+         "jemalloc.md": jemalloc_page, "tcmalloc.md": tcmalloc_page,
+         "system-calls.md": system_calls_page}
 
 
 def main():

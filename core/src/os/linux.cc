@@ -40,8 +40,17 @@ extern "C" char __libc_single_threaded __attribute__((weak));
 namespace granary {
 namespace {
 
+namespace call {
+enum Number : long {
+#define SYSTEM_CALL(name, purpose) name = SYS_##name,
+#include "os/system_calls.def"
+#undef SYSTEM_CALL
+};
+}  // namespace call
+
 // Makes a system call and keeps errno, because free() must not change it.
-long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
+long Call(call::Number number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
+          long f = 0) {
 #if defined(__x86_64__)
   long result;
   register long r10 __asm__("r10") = d;
@@ -74,13 +83,13 @@ long Bits(const void* p) { return static_cast<long>(AddressOf(p)); }
 bool Failed(long result) { return result < 0 && result > -4096; }
 
 long Advise(void* p, size_t bytes, int advice) {
-  return Call(SYS_madvise, Bits(p), static_cast<long>(bytes), advice);
+  return Call(call::madvise, Bits(p), static_cast<long>(bytes), advice);
 }
 
 constexpr int kMapFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 void* MapAt(size_t bytes, void* hint, int access) {
-  const long p = Call(SYS_mmap, Bits(hint), static_cast<long>(bytes), access, kMapFlags, -1, 0);
+  const long p = Call(call::mmap, Bits(hint), static_cast<long>(bytes), access, kMapFlags, -1, 0);
   return Failed(p) ? nullptr : reinterpret_cast<void*>(p);
 }
 
@@ -118,15 +127,15 @@ void* Linux::Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
 }
 
 bool Linux::Commit(void* p, size_t bytes) noexcept {
-  return !Failed(Call(SYS_mprotect, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE));
+  return !Failed(Call(call::mprotect, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE));
 }
 
 void Linux::Decommit(void* p, size_t bytes) noexcept {
-  Call(SYS_mprotect, Bits(p), static_cast<long>(bytes), PROT_NONE);
+  Call(call::mprotect, Bits(p), static_cast<long>(bytes), PROT_NONE);
 }
 
 void Linux::Unmap(void* p, size_t bytes) noexcept {
-  if (bytes > 0) Call(SYS_munmap, Bits(p), static_cast<long>(bytes));
+  if (bytes > 0) Call(call::munmap, Bits(p), static_cast<long>(bytes));
 }
 
 constinit SystemCalls system_calls;
@@ -150,7 +159,7 @@ void Linux::Clear(void* p, size_t bytes) noexcept {
     char* const piece = static_cast<char*>(p) + at;
     const size_t count =
         bytes - at < sizeof resident * page ? (bytes - at) / page : sizeof resident;
-    const bool known = locked && !Failed(Call(SYS_mincore, Bits(piece),
+    const bool known = locked && !Failed(Call(call::mincore, Bits(piece),
                                               static_cast<long>(count * page), Bits(resident)));
     for (size_t i = 0; i < count; ++i) {
       if (!known || (resident[i] & 1) != 0) __builtin_memset(piece + i * page, 0, page);
@@ -176,7 +185,7 @@ namespace {
 
 bool Limited(int resource) {
   rlimit64 limit{};
-  return Failed(Call(SYS_prlimit64, 0, resource, 0, Bits(&limit))) ||
+  return Failed(Call(call::prlimit64, 0, resource, 0, Bits(&limit))) ||
          limit.rlim_cur != RLIM64_INFINITY;
 }
 
@@ -186,9 +195,9 @@ bool CommitIsStrict() {
   char known = mode.load(std::memory_order_relaxed);
   if (known != 0) return known == '2';
   const long file =
-      Call(SYS_openat, AT_FDCWD, Bits("/proc/sys/vm/overcommit_memory"), O_RDONLY | O_CLOEXEC);
-  if (Failed(file) || Failed(Call(SYS_read, file, Bits(&known), 1))) known = '2';
-  if (!Failed(file)) Call(SYS_close, file);
+      Call(call::openat, AT_FDCWD, Bits("/proc/sys/vm/overcommit_memory"), O_RDONLY | O_CLOEXEC);
+  if (Failed(file) || Failed(Call(call::read, file, Bits(&known), 1))) known = '2';
+  if (!Failed(file)) Call(call::close, file);
   mode.store(known, std::memory_order_relaxed);
   return known == '2';
 }
@@ -202,7 +211,7 @@ constexpr bool kMovesPages = true;
 #endif
 
 bool Remap(void* from, size_t bytes, void* to, int flags) {
-  return !Failed(Call(SYS_mremap, Bits(from), static_cast<long>(bytes), static_cast<long>(bytes),
+  return !Failed(Call(call::mremap, Bits(from), static_cast<long>(bytes), static_cast<long>(bytes),
                       MREMAP_MAYMOVE | MREMAP_FIXED | flags, Bits(to)));
 }
 
@@ -226,12 +235,12 @@ bool MovesPages() {
 // refused before it unmapped p, or another thread's mmap received the hole. These two cases cannot
 // be distinguished.
 bool CloseHole(void* p, size_t bytes) {
-  const long at = Call(SYS_mmap, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+  const long at = Call(call::mmap, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                        kMapFlags | MAP_FIXED_NOREPLACE, -1, 0);
   if (Failed(at)) return false;
   if (at == Bits(p)) return true;
   // Kernels before 4.17 take the address for a wish.
-  Call(SYS_munmap, at, static_cast<long>(bytes));
+  Call(call::munmap, at, static_cast<long>(bytes));
   return false;
 }
 
@@ -284,7 +293,7 @@ namespace {
 
 CpuMask CpusOf(long thread) {
   CpuMask mask{};
-  mask.bytes = Call(SYS_sched_getaffinity, thread, sizeof mask.words, Bits(mask.words));
+  mask.bytes = Call(call::sched_getaffinity, thread, sizeof mask.words, Bits(mask.words));
   return mask;
 }
 
@@ -315,24 +324,24 @@ bool HasOneThread() { return &__libc_single_threaded != nullptr && __libc_single
 void Linux::PrepareToAbort() noexcept {
   static std::atomic<bool> done{false};
   if (HasOneThread() || done.exchange(true, std::memory_order_relaxed)) return;
-  Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
+  Call(call::membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
 }
 
 // The only thread of a process is in no sequence while it runs this. So a program of one thread
 // calls nothing here, not even at its exit, where a filter of system calls may be in force.
 bool Linux::AbortRestartables() noexcept {
   if (HasOneThread()) return true;
-  if (!Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ))) return true;
-  Call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
-  return !Failed(Call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ));
+  if (!Failed(Call(call::membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ))) return true;
+  Call(call::membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
+  return !Failed(Call(call::membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ));
 }
 
 void Linux::Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept {
-  Call(SYS_futex, Bits(&word), FUTEX_WAIT_PRIVATE, value);
+  Call(call::futex, Bits(&word), FUTEX_WAIT_PRIVATE, value);
 }
 
 void Linux::Wake(std::atomic<uint32_t>& word) noexcept {
-  Call(SYS_futex, Bits(&word), FUTEX_WAKE_PRIVATE, 1);
+  Call(call::futex, Bits(&word), FUTEX_WAKE_PRIVATE, 1);
 }
 
 namespace {
@@ -347,41 +356,41 @@ struct Span {
 
 void Linux::SleepMicros(uint64_t micros) noexcept {
   Span span(micros);
-  Call(SYS_nanosleep, Bits(&span.t));
+  Call(call::nanosleep, Bits(&span.t));
 }
 
 void Linux::WaitFor(std::atomic<uint32_t>& word, uint32_t value, uint64_t millis) noexcept {
   Span span(millis * 1000);
-  Call(SYS_futex, Bits(&word), FUTEX_WAIT_PRIVATE, value, Bits(&span.t));
+  Call(call::futex, Bits(&word), FUTEX_WAIT_PRIVATE, value, Bits(&span.t));
 }
 
 int Linux::OpenFile(const char* path) noexcept {
-  return static_cast<int>(Call(SYS_openat, AT_FDCWD, Bits(path), O_RDONLY | O_CLOEXEC));
+  return static_cast<int>(Call(call::openat, AT_FDCWD, Bits(path), O_RDONLY | O_CLOEXEC));
 }
 
 long Linux::ReadAndClose(int file, char* to, size_t size) noexcept {
-  const long bytes = Call(SYS_read, file, Bits(to), static_cast<long>(size));
-  Call(SYS_close, file);
+  const long bytes = Call(call::read, file, Bits(to), static_cast<long>(size));
+  Call(call::close, file);
   return bytes;
 }
 
 long Linux::ReadFile(int file, char* to, size_t size) noexcept {
-  return Call(SYS_read, file, Bits(to), static_cast<long>(size));
+  return Call(call::read, file, Bits(to), static_cast<long>(size));
 }
 
 long Linux::ReadFileAt(int file, void* to, size_t size, uint64_t at) noexcept {
-  return Call(SYS_pread64, file, Bits(to), static_cast<long>(size), static_cast<long>(at));
+  return Call(call::pread64, file, Bits(to), static_cast<long>(size), static_cast<long>(at));
 }
 
 int Linux::CreateFile(const char* path) noexcept {
   constexpr long kOwnerOnly = 0600;
-  return static_cast<int>(
-      Call(SYS_openat, AT_FDCWD, Bits(path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly));
+  return static_cast<int>(Call(call::openat, AT_FDCWD, Bits(path),
+                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly));
 }
 
 bool Linux::WriteFile(int file, const char* from, size_t size) noexcept {
   while (size > 0) {
-    const long done = Call(SYS_write, file, Bits(from), static_cast<long>(size));
+    const long done = Call(call::write, file, Bits(from), static_cast<long>(size));
     if (done == -EINTR) continue;
     if (done <= 0) return false;
     from += done;
@@ -391,7 +400,7 @@ bool Linux::WriteFile(int file, const char* from, size_t size) noexcept {
 }
 
 void Linux::CloseFile(int file) noexcept {
-  if (file >= 0) Call(SYS_close, file);
+  if (file >= 0) Call(call::close, file);
 }
 
 // struct futex_waitv of linux/futex.h, which older headers lack.
@@ -413,7 +422,7 @@ bool Linux::WaitForOrRequest(std::atomic<uint32_t>& word, uint32_t value, Awaite
   const uint64_t nanos = static_cast<uint64_t>(until.tv_nsec) + millis % 1000 * 1000000;
   until.tv_sec += static_cast<time_t>(millis / 1000 + nanos / 1000000000);
   until.tv_nsec = static_cast<long>(nanos % 1000000000);
-  const long result = Call(SYS_futex_waitv, Bits(waiters), 3, 0, Bits(&until), CLOCK_MONOTONIC);
+  const long result = Call(call::futex_waitv, Bits(waiters), 3, 0, Bits(&until), CLOCK_MONOTONIC);
   constexpr long kInterrupted = -4, kChanged = -11, kTimedOut = -110;
   // With any other result (no such call, forbidden by a filter), the call did not wait.
   if (Failed(result) && result != kInterrupted && result != kChanged && result != kTimedOut) {
@@ -423,37 +432,37 @@ bool Linux::WaitForOrRequest(std::atomic<uint32_t>& word, uint32_t value, Awaite
 }
 
 void Linux::WriteError(const char* text, size_t bytes) noexcept {
-  Call(SYS_write, 2, Bits(text), static_cast<long>(bytes));
+  Call(call::write, 2, Bits(text), static_cast<long>(bytes));
 }
 
-uint64_t Linux::ProcessId() noexcept { return static_cast<uint64_t>(Call(SYS_getpid)); }
-uint32_t Linux::ThreadId() noexcept { return static_cast<uint32_t>(Call(SYS_gettid)); }
+uint64_t Linux::ProcessId() noexcept { return static_cast<uint64_t>(Call(call::getpid)); }
+uint32_t Linux::ThreadId() noexcept { return static_cast<uint32_t>(Call(call::gettid)); }
 
 bool Linux::ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
                         size_t count) noexcept {
   RemoveFile(temporary);  // removes a file that another process left there
-  const long file = Call(SYS_openat, AT_FDCWD, Bits(temporary),
+  const long file = Call(call::openat, AT_FDCWD, Bits(temporary),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (Failed(file)) return false;
   long bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += static_cast<long>(pieces[i].bytes);
-  const bool written = Call(SYS_writev, file, Bits(pieces), static_cast<long>(count)) == bytes;
-  Call(SYS_close, file);
-  if (written && !Failed(Call(SYS_renameat2, AT_FDCWD, Bits(temporary), AT_FDCWD, Bits(path)))) {
+  const bool written = Call(call::writev, file, Bits(pieces), static_cast<long>(count)) == bytes;
+  Call(call::close, file);
+  if (written && !Failed(Call(call::renameat2, AT_FDCWD, Bits(temporary), AT_FDCWD, Bits(path)))) {
     return true;
   }
   RemoveFile(temporary);
   return false;
 }
 
-void Linux::RemoveFile(const char* path) noexcept { Call(SYS_unlinkat, AT_FDCWD, Bits(path)); }
+void Linux::RemoveFile(const char* path) noexcept { Call(call::unlinkat, AT_FDCWD, Bits(path)); }
 
 // The kernel copies the set before it finds that no such operation exists. Filters of system calls
 // allow this call, because no thread starts without it.
 bool Linux::IsReadable(const void* p) noexcept {
   constexpr long kNoSuchOperation = -1, kFault = -14;
   // A null pointer would mean that there is no set.
-  return p != nullptr && Call(SYS_rt_sigprocmask, kNoSuchOperation, Bits(p), 0, 8) != kFault;
+  return p != nullptr && Call(call::rt_sigprocmask, kNoSuchOperation, Bits(p), 0, 8) != kFault;
 }
 
 namespace {
@@ -469,27 +478,27 @@ constexpr uint64_t kFaults =
 uint64_t Linux::BlockSignals() noexcept {
   const uint64_t blocked = ~(kLibrarySignals | kFaults);
   uint64_t before = 0;
-  Call(SYS_rt_sigprocmask, SIG_BLOCK, Bits(&blocked), Bits(&before), sizeof before);
+  Call(call::rt_sigprocmask, SIG_BLOCK, Bits(&blocked), Bits(&before), sizeof before);
   return before;
 }
 
 void Linux::RestoreSignals(uint64_t before) noexcept {
-  Call(SYS_rt_sigprocmask, SIG_SETMASK, Bits(&before), 0, sizeof before);
+  Call(call::rt_sigprocmask, SIG_SETMASK, Bits(&before), 0, sizeof before);
 }
 
 void Linux::Abort() noexcept { abort(); }
 
 void Linux::RunAsMainThread() noexcept {
-  const long process = Call(SYS_getpid);
+  const long process = Call(call::getpid);
   constexpr long kRaised = 20;  // what the system call adds to priorities
-  const long nice = kRaised - Call(SYS_getpriority, PRIO_PROCESS, process);
+  const long nice = kRaised - Call(call::getpriority, PRIO_PROCESS, process);
   const sched_param none{};
-  Call(SYS_sched_setscheduler, 0, SCHED_OTHER, Bits(&none));
-  if (nice >= -kRaised && nice < kRaised) Call(SYS_setpriority, PRIO_PROCESS, 0, nice);
+  Call(call::sched_setscheduler, 0, SCHED_OTHER, Bits(&none));
+  if (nice >= -kRaised && nice < kRaised) Call(call::setpriority, PRIO_PROCESS, 0, nice);
 }
 
 void Linux::RunOn(const CpuMask& cpus) noexcept {
-  if (cpus.bytes > 0) Call(SYS_sched_setaffinity, 0, cpus.bytes, Bits(cpus.words));
+  if (cpus.bytes > 0) Call(call::sched_setaffinity, 0, cpus.bytes, Bits(cpus.words));
 }
 
 bool Linux::RegisteredForRestart(void* area) noexcept {
@@ -497,9 +506,9 @@ bool Linux::RegisteredForRestart(void* area) noexcept {
   constexpr long kUnregister = 1;
   // The kernel refuses to register a second time. A success shows that the thread was not
   // registered, and is undone.
-  const long result = Call(SYS_rseq, Bits(area), kBytes, 0, kRestartSignature);
+  const long result = Call(call::rseq, Bits(area), kBytes, 0, kRestartSignature);
   if (result == 0) {
-    Call(SYS_rseq, Bits(area), kBytes, kUnregister, kRestartSignature);
+    Call(call::rseq, Bits(area), kBytes, kUnregister, kRestartSignature);
     return false;
   }
   constexpr long kNoSuchCall = -38;

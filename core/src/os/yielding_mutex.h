@@ -29,6 +29,8 @@ class YieldingMutex : public Mutex<System> {
     this->Unlock();
     // Without this loop, the holder would take the lock again before the waiter has woken up.
     while (turn_.load() == turn) System::Wait(turn_, turn);
+    // One turn wakes one thread. A second may sleep here: it took the lock before the waiter did.
+    System::Wake(turn_);
     Lock();
   }
 
