@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Action is the work of a command once its flags are parsed; args are what is not a flag.
+// Action runs a command after its flags are parsed; args are the arguments that are not flags.
 type Action func(ctx context.Context, env Env, args []string) error
 
-// Argument says what the arguments of a command are, for shell completion.
+// Argument is the kind of a command's arguments, for shell completion.
 type Argument int
 
 // The kinds of arguments. PIDs are completed from the processes that run, Words from a list,
@@ -23,10 +23,10 @@ const (
 	Files
 )
 
-// Example is a command line and what it does.
+// Example is a command line and its effect.
 type Example struct{ Line, Does string }
 
-// Exit is an exit code and what it means.
+// Exit is an exit code and its meaning.
 type Exit struct {
 	Code    int
 	Meaning string

@@ -36,7 +36,7 @@ const stackTop = 2048
 var frameRegister, linkRegister, stackRegister = map[string]int{"amd64": 6, "arm64": 29}[runtime.GOARCH],
 	map[string]int{"arm64": 30}[runtime.GOARCH], map[string]int{"amd64": 7, "arm64": 31}[runtime.GOARCH]
 
-// StartChains samples a process as Start does, and keeps who called.
+// StartChains samples a process as Start does, and also records the callers of the allocator.
 func StartChains(proc procfs.FS, pid, perSecond int, unwind Unwind) (*Sampler, error) {
 	threads, err := threads(proc, pid)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotAllowed says that the kernel gives this user no samples.
+// ErrNotAllowed says that the kernel allows this user no samples.
 var ErrNotAllowed = errors.New("the kernel gives no samples to this user; run as root, or set kernel.perf_event_paranoid to 2")
 
 // A Range is addresses of a process from Start to End.

@@ -17,7 +17,7 @@ const dropInName = "granary.conf"
 // mark begins every drop-in that this command wrote.
 const mark = "# Written by `granary enable"
 
-// A dropIn is what is put before a service.
+// A dropIn is the content of a drop-in file of a service.
 type dropIn struct {
 	service   string // as the user named it
 	version   string // of this command

@@ -13,7 +13,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// Health is what a unit's main process says. Sizes are bytes.
+// Health is the state of a unit's main process. Sizes are in bytes.
 type Health struct {
 	Unit      string `json:"unit"`
 	DropIn    string `json:"drop_in"`

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config says what is exported.
+// Config selects the processes and the metrics to export, and bounds the time of a scrape.
 type Config struct {
 	PIDs         []int          // only these; all that run Granary when empty
 	Commands     *regexp.Regexp // only processes of such names; nil for all
@@ -24,7 +24,7 @@ type Config struct {
 	Timeout      time.Duration  // of one scrape
 }
 
-// Reader takes the figures of one process.
+// Reader reads the figures of one process.
 type Reader func(pid int) (*inspect.Snapshot, error)
 
 // A Collector reads the processes when Prometheus asks. It is safe for use by several goroutines.
@@ -57,7 +57,7 @@ func New(config Config, proc procfs.FS, read Reader, now func() time.Time) *Coll
 	return &Collector{config: config, proc: proc, read: read, discover: NewDiscovery(proc, now)}
 }
 
-// Describe says nothing, as the processes themselves say which metrics there are.
+// Describe sends no descriptions, because each process carries its own table of metrics.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads every process. One that dies meanwhile is left out; the others are complete.

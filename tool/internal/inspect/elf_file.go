@@ -13,7 +13,7 @@ import (
 // readLimit bounds what is searched for strings in one program.
 const readLimit = 64 << 20
 
-// An elfFile is what an ELF file says about the allocator in it.
+// An elfFile describes the allocator in an ELF file.
 type elfFile struct {
 	soname        string
 	needed        []string

@@ -42,7 +42,7 @@ const (
 	knownBases
 )
 
-// A mark is what a note says: addresses in the target.
+// A mark is the content of a note: addresses in the target.
 type mark struct {
 	version    uint64
 	bell       uint64 // a futex in the file, on which helper threads wait

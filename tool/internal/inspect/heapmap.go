@@ -64,13 +64,13 @@ type Slab struct {
 	CleanPages uint64   // a bit for each OS page that holds nothing
 }
 
-// Live is how many of its objects the program holds.
+// Live is the number of live objects.
 func (s Slab) Live() int { return s.Objects - s.Free - s.Cached }
 
 // Holds is true where the program holds object i.
 func (s Slab) Holds(i int) bool { return !bit(s.FreeBits, i) && !bit(s.CachedBits, i) }
 
-// LiveIn is how many of the objects [from, to) the program holds.
+// LiveIn is the number of live objects among [from, to).
 func (s Slab) LiveIn(from, to int) (live uint64) {
 	for i := from; i < to; {
 		word, low := i/64, i%64

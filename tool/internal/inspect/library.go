@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// A Library is what a file of the library says of itself, without a process that runs it.
+// A Library is the description in a file of Granary's library, read without a process.
 type Library struct {
 	Version string
 	Metrics []Metric // their values are zero

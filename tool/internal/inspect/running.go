@@ -248,7 +248,7 @@ func (r Running) Describe() string {
 	return text
 }
 
-// ProgramFile is what a program's file says about its allocator.
+// ProgramFile describes the allocator of a program file.
 type ProgramFile struct {
 	Kind          string // an allocator that is part of the file, or ""
 	Static        bool   // it has no dynamic loader

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on what is believed of the table of samples.
+// Bounds on a reading of the table of samples, so that damage cannot cause unbounded work.
 const (
 	maxStacks  = 1 << 20
 	maxFrames  = 1 << 26

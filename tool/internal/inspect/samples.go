@@ -33,7 +33,7 @@ type Ends struct {
 	Guessed uint64 // whole or not, some frames were found by frame pointers alone
 }
 
-// Total is how many were lost in all.
+// Total is the number of all lost samples.
 func (l Lost) Total() uint64 { return l.Stacks + l.Samples + l.Reentered + l.Late }
 
 // A Stack is one way to allocate: return addresses, the innermost first. Times are since sampling was

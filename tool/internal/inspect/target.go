@@ -56,7 +56,7 @@ func openProcess(fs procfs.FS, pid int) (*Target, error) {
 	return t, err
 }
 
-// Close gives back what the target holds: the file of a core.
+// Close closes the core file of the target, if there is one.
 func (t *Target) Close() error { return t.memory.close() }
 
 // imagesOf are the files that are mapped from their beginning.

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Bounds on what is believed of a heap.
+// Bounds on a reading of a heap, so that a damaged heap cannot cause unbounded work.
 const (
 	maxChunks   = 1 << 16
 	maxTrackers = 1 << 22 // 8 TiB

@@ -18,7 +18,7 @@ import (
 	pprofile "github.com/google/pprof/profile"
 )
 
-// AgentConfig says what is sent, and how much.
+// AgentConfig sets the interval, the sampling rate and the limits of an agent.
 type AgentConfig struct {
 	Every     time.Duration // between two rounds
 	Rate      uint64        // bytes between two samples

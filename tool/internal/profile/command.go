@@ -182,7 +182,7 @@ func finder(env cli.Env, s *inspect.Subject) *symbol.Finder {
 	return f
 }
 
-// Headline says what the profile is of.
+// Headline names the subject of the profile.
 func (h Heap) Headline() string {
 	return fmt.Sprintf("%s: %s samples in %v, one in %s", h.Title, term.Count(h.Samples.Taken), h.Samples.For.Round(100*time.Millisecond), term.Bytes(h.Samples.Rate))
 }

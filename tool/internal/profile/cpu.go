@@ -28,7 +28,7 @@ const (
 	AllocatorFrame = "[allocator]"
 )
 
-// CPU samples where the process spends its time, and attributes what is the allocator's to who called it.
+// CPU samples where the process spends its time, and attributes the allocator's samples to its callers.
 func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c CPU) module(address uint64) (inspect.Module, bool) {
 	return c.Modules[i-1], true
 }
 
-// Inside is how many samples were in the allocator, and how many there are.
+// Inside returns the number of samples in the allocator, and the number of all samples.
 func (c CPU) Inside() (inside, all int) {
 	all = c.Kernel
 	for _, chain := range c.Chains {

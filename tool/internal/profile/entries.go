@@ -104,7 +104,7 @@ func Index(p *profile.Profile, name string) int {
 	return slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == name })
 }
 
-// DefaultIndex is the kind of value that p itself says to show.
+// DefaultIndex is the position of the value that p declares as its default, or of the last value.
 func DefaultIndex(p *profile.Profile) int {
 	if i := Index(p, p.DefaultSampleType); i >= 0 {
 		return i

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A PushLabel tells series apart.
+// A PushLabel is a name and a value that identify a series.
 type PushLabel struct{ Name, Value string }
 
-// A PushSeries is one profile, in pprof's compressed form, and what it is of.
+// A PushSeries is one profile in pprof's compressed format, with the labels of its process.
 type PushSeries struct {
 	Labels  []PushLabel
 	Profile []byte

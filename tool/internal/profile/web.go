@@ -94,7 +94,7 @@ func (v Web) run(o *driver.Options) error {
 	return nil
 }
 
-// A fetcher hands over a profile that is there already.
+// A fetcher returns a profile that is already in memory.
 type fetcher struct{ profile *profile.Profile }
 
 func (f fetcher) Fetch(source string, _, _ time.Duration) (*profile.Profile, string, error) {

@@ -34,7 +34,7 @@ type Unreadable struct {
 	Reason string `json:"reason"`
 }
 
-// List is what was found.
+// List is the result of Read.
 type List struct {
 	Processes  []Process    `json:"processes"`
 	Unreadable []Unreadable `json:"unreadable"`

@@ -1,5 +1,5 @@
-// Package size says what an allocation really costs: the size class that serves it, what rounding
-// adds, and how that compares with glibc and jemalloc.
+// Package size computes the memory cost of an allocation: its size class, its rounding, and the same
+// figures under glibc and jemalloc.
 package size
 
 import (

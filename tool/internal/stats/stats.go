@@ -27,7 +27,7 @@ var layers = []struct{ name, what string }{
 	{"os", "the system"},
 }
 
-// View says what is shown besides the totals.
+// View selects the parts that are shown besides the totals.
 type View struct{ Classes, Options, Caches, Locks bool }
 
 // Value shows a metric in its unit.
@@ -44,7 +44,7 @@ func Value(m inspect.Metric) string {
 	return term.Count(m.Value)
 }
 
-// A Report is the figures of a heap, and what the kernel says of its process.
+// A Report holds the figures of a heap, and the kernel's figures of its process.
 type Report struct {
 	*inspect.Snapshot
 	Process *Process `json:"process,omitempty"` // not of a core file

@@ -22,7 +22,7 @@ type Finder struct {
 	Open func(m *profile.Mapping) (*os.File, error)
 	// DebugDirs hold debug files by build id, as distributions' packages install them.
 	DebugDirs []string
-	// Servers are debuginfod servers; Cache is where what they sent is kept.
+	// Servers are the URLs of debuginfod servers; Cache is the folder for the files that they send.
 	Servers []string
 	Cache   string
 	// FunctionsOnly leaves out lines and inlined functions, which cost time and memory.

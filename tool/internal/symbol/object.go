@@ -12,7 +12,7 @@ import (
 // codePage is the least grain of mappings of code.
 const codePage = 1 << 12
 
-// An object is a program or library with what is known of its functions.
+// An object is a program or library with the names and ranges of its functions.
 type object struct {
 	segments  []elf.ProgHeader
 	functions []function // by address

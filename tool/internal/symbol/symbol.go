@@ -22,7 +22,7 @@ type Frame struct {
 	Line     int
 }
 
-// An Outcome says what was found.
+// An Outcome is the result of Symbolize: the number of addresses and of those that have a name now.
 type Outcome struct {
 	Addresses, Named int
 	Missing          []string // a sentence for each file without symbols

@@ -50,7 +50,7 @@ func (p *Progress) Step(label string) {
 	p.draw(label)
 }
 
-// Tick counts a part as done.
+// Tick marks one part as done.
 func (p *Progress) Tick(label string) {
 	p.done++
 	if p.width > 0 {
@@ -58,7 +58,7 @@ func (p *Progress) Tick(label string) {
 	}
 }
 
-// Drop takes parts that will not come out of the total.
+// Drop subtracts skipped parts from the total.
 func (p *Progress) Drop(parts int) { p.total -= parts }
 
 // Close removes the bar.

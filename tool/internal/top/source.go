@@ -33,7 +33,7 @@ type Part struct {
 	Bytes uint64 `json:"bytes"`
 }
 
-// A Source is where the screens get what they show; tests have their own.
+// A Source supplies the data of the screens. Tests use a Source of their own.
 type Source interface {
 	List(ctx context.Context) (ps.List, error)
 	Sample(ctx context.Context, pid int) (Sample, error)

@@ -20,7 +20,7 @@ type Cause struct {
 	Do    string `json:"do,omitempty"`
 }
 
-// A reason explains a step: what it is in this process, and what helps.
+// A reason explains a step: its cause in this process, and a remedy.
 type reason struct {
 	what func(why) string
 	do   func(why) string

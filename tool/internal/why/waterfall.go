@@ -34,7 +34,7 @@ type Waterfall struct {
 	Swap   uint64  `json:"swap_bytes"`
 }
 
-// Error is the difference between the sum and what the kernel says, as a part of RSS.
+// Error is the difference between the sum and the kernel's figure, as a fraction of RSS.
 func (w Waterfall) Error() float64 {
 	if w.Kernel == 0 {
 		return 0
@@ -52,7 +52,7 @@ func (w Waterfall) Bytes(key string) int64 {
 	return 0
 }
 
-// Heap is what is known of a process under Granary.
+// Heap holds the figures of a process under Granary.
 type Heap struct {
 	Snapshot  *inspect.Snapshot
 	Residency Residency
