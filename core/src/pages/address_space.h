@@ -37,8 +37,14 @@ class AddressSpace {
     if (alignment < kTrackerBytes) alignment = kTrackerBytes;
     Tracker* const t = TakeFree(count, alignment, fill);
     if (t != nullptr) return t;
-    Grow(count + alignment / kTrackerBytes - 1, fill);
-    return core_->free.Take(count, alignment);
+    // While memory is committed, other threads may take free trackers that were counted on, or
+    // return some.
+    for (bool grown = true; grown;) {
+      grown = Grow(count + alignment / kTrackerBytes - 1, fill);
+      Tracker* const first = core_->free.Take(count, alignment);
+      if (first != nullptr) return first;
+    }
+    return nullptr;
   }
 
   // Of what is free only. Memory of the other kind where that costs nothing: small pages always do,
@@ -143,15 +149,16 @@ class AddressSpace {
     return room != nullptr;
   }
 
-  GRANARY_NOINLINE void Grow(size_t trackers, Fill fill) noexcept {
-    if (growing_ || trackers > kMaxRequest / kTrackerBytes) return;
+  // False if nothing was committed: the system refuses, or another thread is committing memory.
+  GRANARY_NOINLINE bool Grow(size_t trackers, Fill fill) noexcept {
+    if (growing_ || trackers > kMaxRequest / kTrackerBytes) return false;
     const bool huge = huge_->Allows(core_->figures.mapped_bytes(), fill);
     Chunk* chunk = chunks_;
     while (chunk != nullptr && (chunk->huge != huge || MissingIn(*chunk, trackers) == 0)) {
       chunk = chunk->next;
     }
     if (chunk == nullptr) chunk = Reserve(trackers, huge);
-    if (chunk != nullptr) Extend(chunk, MissingIn(*chunk, trackers));
+    return chunk != nullptr && Extend(chunk, MissingIn(*chunk, trackers));
   }
 
   // How many trackers have to be committed so that there are as many in a row; 0 if there is no
