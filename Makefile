@@ -10,7 +10,7 @@ PRESET ?= asan
 TOOL ?= build/bin/granary
 
 .DEFAULT_GOAL := all
-.PHONY: all ship tool demo test unit coverage bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
+.PHONY: vm vm-short all ship tool demo test unit coverage bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -82,6 +82,16 @@ arm64: ## cross-compile for arm64 and run the conformance programs under emulati
 	cmake --build build/arm64 -j $(JOBS)
 	ctest --test-dir build/arm64 --output-on-failure -j $(JOBS) -R '^(conform|compat|unwind)\.'
 
+vm: all ## run tests in emulated machines with other kernels, CPUs and settings, hours (MACHINES= for some of them)
+	@scripts/need.sh build test vm
+	cmake --build build --target core/test/all -j $(JOBS)
+	core/test/vm/vm.py run $(MACHINES)
+
+vm-short: all ## the same on two machines, in minutes
+	@scripts/need.sh build test vm
+	cmake --build build --target core/test/all -j $(JOBS)
+	core/test/vm/vm.py short
+
 fuzz: ## run every fuzzer for FUZZ_RUNS inputs under the address sanitizer
 	@scripts/need.sh build test
 	cmake --preset asan
@@ -97,4 +107,4 @@ clean: ## remove everything that was built
 	rm -rf build
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile
