@@ -22,6 +22,8 @@ ACCOUNTS = {
     "/etc/hosts": "127.0.0.1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
+# Parts of python3's library that no test reads.
+LEFT_OUT = {"test", "__pycache__", "site-packages", "dist-packages", "idlelib", "ensurepip", "lib2to3", "tkinter"}
 # Folders that a program reads beside itself.
 BESIDE = {"git": ["/usr/lib/git-core", "/usr/share/git-core"]}
 
@@ -68,8 +70,19 @@ class Image:
 
     def add_folder(self, folder):
         for path in sorted(pathlib.Path(folder).rglob("*")):
-            if path.is_file() and "/test/" not in str(path) and "__pycache__" not in str(path):
+            if not path.is_file() or LEFT_OUT.intersection(path.relative_to(folder).parts) or path.suffix == ".a":
+                continue
+            if path.is_symlink():
+                self.link(path)
+            else:
                 self.add(path)
+
+    def link(self, path):
+        """A link stays one: git has a name of its own for each of its commands."""
+        self.add(os.path.realpath(path))
+        if str(path) not in self.seen:
+            self.seen.add(str(path))
+            self.archive.link(str(path), os.path.realpath(path))
 
 
 def commands_of(script):
@@ -85,17 +98,25 @@ def add_script(image, script):
         path = shutil.which(command, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
         if path is None:
             continue
-        image.add(os.path.realpath(path), path)
         if command == "python3":
-            add_python(image, os.path.realpath(path))
+            add_python(image, path)
+        else:
+            image.add(os.path.realpath(path), path)
         for beside in BESIDE.get(command, []):
             image.add_folder(beside)
 
 
 def add_python(image, python):
-    shown = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"],
+    """Adds the interpreter that this name leads to, maybe through a script that chooses one, and its library."""
+    shown = subprocess.run([python, "-c", "import os, sys, sysconfig\n"
+                            "print(os.path.realpath(sys.executable), sysconfig.get_path('stdlib'), sep='\\n')"],
                            check=True, capture_output=True, text=True)
-    image.add_folder(shown.stdout.strip())
+    program, library = shown.stdout.splitlines()
+    if "/usr/bin/python3" not in image.seen:
+        image.archive.link("/usr/bin/python3", program)
+        image.seen.add("/usr/bin/python3")
+    image.add(program)
+    image.add_folder(library)
 
 
 def add_tests(image, tests):
