@@ -1,19 +1,13 @@
 // A program of several threads that forbids itself every system call but those of
 // os/system_calls.def and those that it makes itself: it allocates, frees, trims, forks and exits
 // as without the filter.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
-#include "../child.h"
 #include "churn.h"
+#include "system_call_filter.h"
 
 namespace {
-
-constexpr const char* kText = "what the program had to say\n";
 
 const int kAllowed[] = {
 #define SYSTEM_CALL(name, purpose) SYS_##name,
@@ -28,21 +22,6 @@ const int kAllowed[] = {
     SYS_clock_gettime,   SYS_brk,          SYS_prctl, SYS_newfstatat,
     SYS_getrandom,       SYS_rt_sigaction,
 };
-constexpr size_t kCount = sizeof kAllowed / sizeof kAllowed[0];
-
-void ForbidTheRest(uint32_t action) {
-  sock_filter rules[2 * kCount + 2];
-  size_t n = 0;
-  rules[n++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
-  for (const int number : kAllowed) {
-    rules[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1);
-    rules[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  }
-  rules[n++] = BPF_STMT(BPF_RET | BPF_K, action);
-  const sock_fprog program{static_cast<unsigned short>(n), rules};
-  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(kExitSkipped);
-}
 
 void* Allocate(void* seed) {
   Churn<300, 22> churn(reinterpret_cast<uint64_t>(seed));
@@ -74,7 +53,7 @@ void ForkOnce() {
   CHECK(dup2(to, STDOUT_FILENO) == STDOUT_FILENO);
   setvbuf(stdout, nullptr, _IOFBF, 4096);
   fputs(kText, stdout);
-  ForbidTheRest(action);
+  ForbidAllBut(kAllowed, action);
   pthread_t threads[3];
   for (size_t i = 0; i < 3; ++i) {
     CHECK(pthread_create(&threads[i], nullptr, Allocate, reinterpret_cast<void*>(i)) == 0);
@@ -84,25 +63,6 @@ void ForkOnce() {
   exit(0);
 }
 
-void ExpectTheText(uint32_t action) {
-  int ends[2];
-  CHECK(pipe(ends) == 0);
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) LiveAndExit(ends[1], action);
-  close(ends[1]);
-  char text[100] = "";
-  const ssize_t size = read(ends[0], text, sizeof text - 1);
-  const int status = WaitFor(child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitSkipped) SkipTest("there are no filters.");
-  ExpectCleanEnd(status);
-  CHECK(size == static_cast<ssize_t>(strlen(kText)) && strcmp(text, kText) == 0);
-  close(ends[0]);
-}
-
 }  // namespace
 
-int main() {
-  ExpectTheText(SECCOMP_RET_KILL_PROCESS);
-  ExpectTheText(SECCOMP_RET_ERRNO | EPERM);
-}
+int main() { ExpectTextUnderFilters(LiveAndExit); }

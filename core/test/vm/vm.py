@@ -17,7 +17,7 @@ import tables
 
 
 def run_group(machine, group, options):
-    """Boots the machine until each test of the group had its turn, or as often as was asked for."""
+    """Boots the machine until each test of the group has run, or `options.boots` times."""
     names = [test.name for test in suite.tests(group, machine.kernel.arch)]
     rows = report.kept(machine, group) if options.resume else []
     boots, took = 0, 0
