@@ -22,6 +22,20 @@ class GrowthAhead {
     huge_ = &huge;
   }
 
+  // Faults in the region of p, an address in a span of the caller, to learn what a huge page costs.
+  GRANARY_COLD void Measure(void* p) noexcept {
+    if (p == nullptr) return;
+    char* const base = reinterpret_cast<char*>(RoundDown(AddressOf(p), kTrackerBytes));
+    const uint64_t before = System::ThreadNanos();
+    if (!System::Populate(base, kTrackerBytes)) return;
+    const uint64_t nanos = System::ThreadNanos() - before;
+    {
+      Locked hold(core_->mutex);
+      huge_->NoteCost(nanos);
+    }
+    if (huge_->IsSlow()) KeepFreeSmall();
+  }
+
   // Faults in the region that would be taken next, or the one after it, if it is untouched; false
   // if there is nothing to prepare. One caller at a time.
   GRANARY_COLD bool Prepare() noexcept {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "pages/page_core.h"
 
@@ -23,17 +24,31 @@ class HugePages {
   // Huge pages only while less than `bytes` are committed.
   void SetBelow(size_t bytes) { refused_.store(~bytes, std::memory_order_relaxed); }
 
-  // Whether a heap that has committed so many bytes may have huge pages in its next piece of
-  // address space.
-  bool Allows(size_t committed, Fill fill) const {
+  // Called with the lock, before each step of growth: whether a heap that has committed so many
+  // bytes may have huge pages in its next piece of address space. A heap that grows fast fills them
+  // soon, so it needs not be large.
+  bool Allows(size_t committed, Fill fill) {
     const HugePolicy policy = policy_.load(std::memory_order_relaxed);
+    const size_t from = GrowsFast(committed) ? kFromIfFast : kFrom;
     return policy == HugePolicy::kAlways ||
-           (policy == HugePolicy::kLargeHeaps && committed >= kFrom && fill == Fill::kDense &&
+           (policy == HugePolicy::kLargeHeaps && committed >= from && fill == Fill::kDense &&
             committed < ~refused_.load(std::memory_order_relaxed));
   }
 
-  // A region that may have a huge page was taken for spans.
-  void NoteFresh() { fresh_.fetch_add(1, std::memory_order_relaxed); }
+  // Called with the lock: the untouched region of t, which may have a huge page, was taken for
+  // spans.
+  void NoteFresh(const Tracker* t) {
+    const uint32_t fresh = fresh_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (!t->MayBeHuge() || t->dirty_count > 0 || core_->figures.mapped_bytes() >= kFrom) return;
+    const bool doubtful = nanos_ >= kSlowNanos / 4;
+    if (doubtful || fresh % kMeasured == 1) measure_.store(true, std::memory_order_relaxed);
+  }
+  // Whether the cost of the region that was taken last is to be measured: that of few, where no
+  // background thread faults them in. Resets it.
+  bool TakeMeasure() {
+    return measure_.load(std::memory_order_relaxed) &&
+           measure_.exchange(false, std::memory_order_relaxed);
+  }
   // How many, so far.
   uint32_t fresh() const { return fresh_.load(std::memory_order_relaxed); }
 
@@ -98,7 +113,12 @@ class HugePages {
   int split_borders() const { return split_borders_; }
 
  private:
-  static constexpr size_t kFrom = 128 * kMiB;
+  static constexpr size_t kFrom = 512 * kMiB, kFromIfFast = 32 * kMiB;
+  // Fast growth commits so much in a millisecond, over the last few steps.
+  static constexpr size_t kFastBytes = 320 * kKiB;
+  static constexpr size_t kSteps = 4;
+  // Of so many regions below kFrom the cost of one is measured.
+  static constexpr uint32_t kMeasured = 8;
   // A huge page takes 0.1 to 0.4 ms of CPU time, and 4 to 5 ms where the host of a virtual machine
   // has taken the memory back: then small pages are faster.
   static constexpr uint64_t kSlowNanos = 1000000;
@@ -108,6 +128,18 @@ class HugePages {
   // which limits their number: 65,530 by default.
   static constexpr int kMostSplitBorders = 16384;
 
+  struct Step {
+    size_t committed = 0;
+    uint64_t at = 0;  // in milliseconds
+  };
+  // Whether the heap took little time to use what it committed last.
+  bool GrowsFast(size_t committed) {
+    const Step now{committed, System::NowMillis()};
+    const Step before = std::exchange(steps_[step_++ % kSteps], now);
+    return committed > before.committed &&
+           committed - before.committed >= (now.at - before.at) * kFastBytes;
+  }
+
   PageCore<System>* core_ = nullptr;
   std::atomic<HugePolicy> policy_{HugePolicy::kLargeHeaps};
   std::atomic<size_t> refused_{0};  // the complement of SetBelow: zero is no limit
@@ -116,6 +148,9 @@ class HugePages {
   uint32_t retry_at_ = 0;             // fresh_ of the next try
   uint64_t nanos_ = 0;                // the recent cost of a huge page
   int split_borders_ = 0;
+  Step steps_[kSteps];  // of growth, the last few
+  uint32_t step_ = 0;
+  std::atomic<bool> measure_{false};  // the region that was taken last
 };
 
 }  // namespace granary

@@ -52,7 +52,10 @@ class PageHeap {
 
   // ---- spans (spans.h) ----
   Memory AllocateSpan(size_t granules, Fill fill = Fill::kDense) noexcept {
-    return spans_.Allocate(granules, fill);
+    const Memory memory = spans_.Allocate(granules, fill);
+    if (huge_.TakeMeasure()) [[unlikely]]
+      ahead_.Measure(memory.p);
+    return memory;
   }
   void FreeSpan(void* p, size_t granules, uint64_t dirty) noexcept {
     spans_.Free(p, granules, dirty);

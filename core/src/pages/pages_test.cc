@@ -262,6 +262,38 @@ TEST(PageHeap, SlowHugePagesAreTriedLessAndLess) {
   EXPECT_NE(Heap::Place::kOutside, pages.heap.PlaceOf(p));
 }
 
+// Commits `trackers` trackers in spans, one every `millis` milliseconds, and returns in which of
+// them the kernel may use huge pages first.
+size_t FirstHugeTracker(FakePages& pages, size_t trackers, uint64_t millis) {
+  for (size_t i = 0; i < trackers; ++i) {
+    FakeOs::SetNow(1000 + i * millis);
+    if (FakeOs::MayBeHuge(pages.heap.AllocateSpan(Tracker::kGranules).p)) return i;
+  }
+  return trackers;
+}
+
+// A huge page costs a server that grows slowly more in pauses than it saves.
+TEST(PageHeap, AHeapThatGrowsFastHasHugePagesEarlier) {
+  constexpr size_t kTrackers = 300;
+  FakePages slow;
+  EXPECT_EQ(FirstHugeTracker(slow, kTrackers, 20), 256u) << "100 MiB a second: from 512 MiB on";
+  FakePages fast;
+  EXPECT_EQ(FirstHugeTracker(fast, kTrackers, 2), 16u) << "1 GiB a second: from 32 MiB on";
+}
+
+TEST(PageHeap, SlowHugePagesEndWithoutABackgroundThreadToo) {
+  FakePages pages;
+  FakeOs::SetPopulateNanos(4000000);
+  EXPECT_EQ(FirstHugeTracker(pages, 100, 1), 16u);
+  size_t huge = 1;
+  for (; !pages.heap.HugeIsSlow(); ++huge) {
+    ASSERT_LT(huge, 5u);
+    EXPECT_TRUE(FakeOs::MayBeHuge(pages.heap.AllocateSpan(Tracker::kGranules).p));
+  }
+  EXPECT_FALSE(FakeOs::MayBeHuge(pages.heap.AllocateSpan(Tracker::kGranules).p));
+  pages.heap.Verify();
+}
+
 TEST(PageHeap, SmallPagesAreNotSplit) {
   FakePages pages;
   void* const span = pages.heap.AllocateSpan(Tracker::kGranules).p;

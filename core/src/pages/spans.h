@@ -107,7 +107,7 @@ class Spans {
       if (Tracker* const t = space_->Take(1, kTrackerBytes, fill); t != nullptr) {
         t->BeginUse(State::kSpans);
         filled_->Note(t);
-        if (t->huge_allowed) huge_->NoteFresh();
+        if (t->huge_allowed) huge_->NoteFresh(t);
         return t;
       }
     } while (transit_->Await());
