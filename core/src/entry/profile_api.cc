@@ -4,20 +4,20 @@
 #include "granary/profile.h"
 #include "heap/heap.h"
 #include "layers/layers.h"
-#include "profiling/jeprof_writer.h"
-#include "profiling/profiler.h"
+#include "profiler/jeprof_writer.h"
+#include "profiler/profiler.h"
 #include "unwind/unwind.h"
 
 using granary::layers;
 using granary::Locked;
 namespace heap = granary::heap;
 namespace profiler = granary::profiler;
-namespace profile = granary::profile;
+namespace samples = granary::samples;
 
 namespace {
 
-granary_profile_amount AmountOf(const profile::Amount& a) {
-  return {a.samples, static_cast<double>(a.objects) / profile::kObjectScale, a.bytes, a.requested};
+granary_profile_amount AmountOf(const samples::Amount& a) {
+  return {a.samples, static_cast<double>(a.objects) / samples::kObjectScale, a.bytes, a.requested};
 }
 
 void Store(void* to, size_t room, const void* from, size_t size) {
@@ -55,9 +55,9 @@ GRANARY_EXPORT int granary_profile_dump(const char* path) {
 GRANARY_EXPORT int granary_profile_stack_at(size_t index, struct granary_profile_stack* stack,
                                             size_t bytes) {
   const Locked hold(layers.profile().mutex());
-  const profile::Head* const head = layers.profile().head();
+  const samples::Head* const head = layers.profile().head();
   if (head == nullptr || index >= head->stacks) return -1;
-  const profile::Stack& s = layers.profile().stacks()[index];
+  const samples::Stack& s = layers.profile().stacks()[index];
   const granary_profile_stack row{layers.profile().frames() + s.first_frame,
                                   s.depth,
                                   AmountOf(s.allocated),
@@ -71,9 +71,9 @@ GRANARY_EXPORT int granary_profile_stack_at(size_t index, struct granary_profile
 GRANARY_EXPORT int granary_profile_summarize(struct granary_profile_summary* summary,
                                              size_t bytes) {
   const Locked hold(layers.profile().mutex());
-  const profile::Head* const head = layers.profile().head();
+  const samples::Head* const head = layers.profile().head();
   if (head == nullptr) return -1;
-  const profile::Lost& lost = head->lost;
+  const samples::Lost& lost = head->lost;
   const granary_profile_summary row{head->rate,
                                     head->active != 0,
                                     head->stacks,

@@ -7,7 +7,7 @@
 #include "base/writer.h"
 #include "front/thread_settings.h"
 #include "heap/internal.h"
-#include "profiling/profiler.h"
+#include "profiler/profiler.h"
 #include "upkeep/trim.h"
 #include "upkeep/upkeep.h"
 

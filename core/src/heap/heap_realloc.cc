@@ -4,7 +4,7 @@
 #include "front/thread_settings.h"
 #include "heap/heap.h"
 #include "heap/internal.h"
-#include "profiling/profiler.h"
+#include "profiler/profiler.h"
 #include "upkeep/upkeep.h"
 
 namespace granary::heap {

@@ -11,7 +11,7 @@
 #include "front/front.h"
 #include "os/linux.h"
 #include "pages/pages.h"
-#include "profile/recorder.h"
+#include "samples/recorder.h"
 
 namespace granary {
 
@@ -74,7 +74,7 @@ class Layers {
   Depot<Linux>& depot() { return depot_; }
   Front<Linux>& front() { return front_; }
   Metadata<Linux>& metadata() { return metadata_; }
-  profile::Recorder<Linux>& profile() { return profile_; }
+  samples::Recorder<Linux>& profile() { return profile_; }
   ArenaTotals& arenas() { return arenas_; }
 
  private:
@@ -87,7 +87,7 @@ class Layers {
   // The first member, on a page that is in use anyway.
   Mutex<Linux> init_;
   std::atomic<bool> ready_{false};
-  profile::Recorder<Linux> profile_;
+  samples::Recorder<Linux> profile_;
   Metadata<Linux> metadata_;
   PageHeap<Linux> pages_;
   Central<Linux> central_;

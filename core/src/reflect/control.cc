@@ -3,7 +3,7 @@
 #include "arena/arenas.h"
 #include "config/apply_text.h"
 #include "layers/class_figures.h"
-#include "profiling/profiler.h"
+#include "profiler/profiler.h"
 #include "upkeep/apply_options.h"
 #include "upkeep/trim.h"
 #include "upkeep/upkeep.h"

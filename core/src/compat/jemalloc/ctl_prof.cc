@@ -6,10 +6,10 @@
 
 #include "front/thread_settings.h"
 #include "layers/layers.h"
-#include "profiling/profile_files.h"
-#include "profiling/profile_hooks.h"
-#include "profiling/profiler.h"
-#include "profiling/sampled_threads.h"
+#include "profiler/profile_files.h"
+#include "profiler/profile_hooks.h"
+#include "profiler/profiler.h"
+#include "profiler/sampled_threads.h"
 #include "unwind/unwind.h"
 
 namespace granary::jemalloc {

@@ -10,14 +10,14 @@
 #include "os/mutex.h"
 #include "os/os.h"
 #include "pages/page_map.h"
-#include "profile/index.h"
-#include "profile/table.h"
+#include "samples/index.h"
+#include "samples/table.h"
 
 namespace granary {
 struct Layout;
 }
 
-namespace granary::profile {
+namespace granary::samples {
 
 // A sampled object.
 struct Taken {
@@ -98,6 +98,6 @@ class Recorder {
   Index index_;
 };
 
-}  // namespace granary::profile
+}  // namespace granary::samples
 
-#include "profile/recorder_impl.h"
+#include "samples/recorder_impl.h"

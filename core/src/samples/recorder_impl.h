@@ -1,10 +1,10 @@
 #pragma once
 
 #include "base/logarithm.h"
-#include "profile/probes.h"
-#include "profile/recorder.h"
+#include "samples/probes.h"
+#include "samples/recorder.h"
 
-namespace granary::profile {
+namespace granary::samples {
 
 constexpr uint32_t kNoStack = ~uint32_t{0};
 
@@ -287,4 +287,4 @@ void Recorder<System>::CountLate(uint64_t samples, uint64_t bytes) noexcept {
   table_->lost.late_bytes += bytes;
 }
 
-}  // namespace granary::profile
+}  // namespace granary::samples

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "sizes/size_classes.h"
 
-namespace granary::profile {
+namespace granary::samples {
 
 // Number of rows of each array. A sample without a free row is counted as lost.
 inline constexpr size_t kMostStacks = size_t{1} << 14;
@@ -108,11 +108,11 @@ struct Place {
   static constexpr size_t kFramesAt = kStacksAt + kMostStacks * sizeof(Stack);
   static constexpr size_t kSamplesAt = kFramesAt + kMostFrames * sizeof(uint64_t);
   static constexpr size_t kIndexAt = kSamplesAt + kMostSamples * sizeof(Sample);
-  // Two tables of addresses, used in turn (profile/index.h).
+  // Two tables of addresses, used in turn (samples/index.h).
   static constexpr size_t kIndexWords = 2 * kMostSamples;
   static constexpr size_t kBytes = kIndexAt + 2 * kIndexWords * sizeof(uint64_t);
 };
 
 static_assert(sizeof(Sample) == 64 && sizeof(Stack) % 8 == 0);
 
-}  // namespace granary::profile
+}  // namespace granary::samples

@@ -1,10 +1,10 @@
-#include "profiling/profiler.h"
+#include "profiler/profiler.h"
 
 #include "layers/class_figures.h"
 #include "layers/layers.h"
-#include "profiling/profile_files.h"
-#include "profiling/profile_hooks.h"
-#include "profiling/sampled_threads.h"
+#include "profiler/profile_files.h"
+#include "profiler/profile_hooks.h"
+#include "profiler/sampled_threads.h"
 #include "unwind/unwind.h"
 #include "upkeep/upkeep.h"
 
@@ -25,9 +25,9 @@ bool IsOfLibrary(uintptr_t frame) {
 
 // The stack of the program's call into the library.
 struct CallStack {
-  uintptr_t frames[profile::kMostDepth + 16];
+  uintptr_t frames[samples::kMostDepth + 16];
   size_t first = 0, end = 0;
-  profile::Ends ends;
+  samples::Ends ends;
 
   GRANARY_ALWAYS_INLINE CallStack() {
     unwind::Result how;
@@ -43,13 +43,13 @@ struct CallStack {
 void CountLate(SizeClass c) {
   const uint64_t late = c == kNoClass ? 0 : layers.front().ResetLate(c);
   if (late == 0) return;
-  const uint64_t objects = profile::ObjectsFor(kClassSize[c], layers.front().sampling().rate());
-  layers.profile().CountLate(late, late * profile::AmountOf(objects, kClassSize[c], 0).bytes);
+  const uint64_t objects = samples::ObjectsFor(kClassSize[c], layers.front().sampling().rate());
+  layers.profile().CountLate(late, late * samples::AmountOf(objects, kClassSize[c], 0).bytes);
 }
 
 // Fills the exact part of the profile from the counters.
 void FillHead() {
-  profile::Head& head = *layers.profile().head();
+  samples::Head& head = *layers.profile().head();
   for (SizeClass c = 1; c < kNumClasses; ++c) {
     const ClassFigures f = MeasureClass(c);
     head.allocations_before[c] = f.allocations;
@@ -87,7 +87,7 @@ void Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept {
   if (!sampled_threads::TakesSamples()) return;
   CallStack stack;
   CountLate(c);
-  const profile::Taken taken{p,         c, bytes, requested, Linux::NowNanos(), Linux::ThreadId(),
+  const samples::Taken taken{p,         c, bytes, requested, Linux::NowNanos(), Linux::ThreadId(),
                              stack.ends};
   const bool recorded =
       layers.profile().Record(page_map, taken, stack.frames + stack.first, stack.end - stack.first);

@@ -1,10 +1,10 @@
-#include "profiling/sampled_threads.h"
+#include "profiler/sampled_threads.h"
 
 #include <atomic>
 
 #include "config/jemalloc_options.h"
 #include "front/thread_settings.h"
-#include "profile/table.h"
+#include "samples/table.h"
 
 namespace granary::sampled_threads {
 namespace {
@@ -38,7 +38,7 @@ bool TakesSamples() noexcept {
 
 size_t MostDepth() noexcept {
   const auto depth = static_cast<uint64_t>(OptionOf(JemallocId::prof_bt_max));
-  return depth < profile::kMostDepth ? depth : profile::kMostDepth;
+  return depth < samples::kMostDepth ? depth : samples::kMostDepth;
 }
 
 }  // namespace granary::sampled_threads

@@ -1,4 +1,4 @@
-#include "profiling/profile_hooks.h"
+#include "profiler/profile_hooks.h"
 
 #include <atomic>
 

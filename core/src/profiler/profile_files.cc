@@ -1,10 +1,10 @@
-#include "profiling/profile_files.h"
+#include "profiler/profile_files.h"
 
 #include "base/writer.h"
 #include "config/jemalloc_options.h"
 #include "layers/layers.h"
-#include "profiling/jeprof_writer.h"
-#include "profiling/profile_hooks.h"
+#include "profiler/jeprof_writer.h"
+#include "profiler/profile_hooks.h"
 
 namespace granary::profile_files {
 namespace {
@@ -28,7 +28,7 @@ int64_t OptionOf(JemallocId id) { return jemalloc::ValueOf(options, static_cast<
 
 uint64_t AllocatedBytes() {
   const Locked hold(layers.profile().mutex());
-  const profile::Head* const head = layers.profile().head();
+  const samples::Head* const head = layers.profile().head();
   return head == nullptr ? 0 : head->allocated.bytes;
 }
 
@@ -58,16 +58,16 @@ void WriteAtPeak() {
 
 // Returns false if no sampled object is still allocated.
 bool ReportLeaks() {
-  profile::Amount left{};
+  samples::Amount left{};
   uint64_t stacks = 0;
   {
     const Locked hold(layers.profile().mutex());
-    const profile::Head* const head = layers.profile().head();
+    const samples::Head* const head = layers.profile().head();
     if (head == nullptr) return false;
     left.objects = head->allocated.objects - head->freed.objects;
     left.bytes = head->allocated.bytes - head->freed.bytes;
     for (size_t i = 0; i < head->stacks; ++i) {
-      const profile::Stack& s = layers.profile().stacks()[i];
+      const samples::Stack& s = layers.profile().stacks()[i];
       if (s.allocated.samples > s.freed.samples) ++stacks;
     }
   }
@@ -75,7 +75,7 @@ bool ReportLeaks() {
   char text[256];
   Writer w(text, sizeof text);
   w.Text("granary: about ").Number(left.bytes).Text(" bytes in ");
-  w.Number(left.objects / profile::kObjectScale).Text(" objects of ").Number(stacks);
+  w.Number(left.objects / samples::kObjectScale).Text(" objects of ").Number(stacks);
   w.Text(" stacks were still allocated at exit, by samples; the profile says where\n");
   Linux::WriteError(w.data(), w.size());
   return true;

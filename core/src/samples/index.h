@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profile/table.h"
+#include "samples/table.h"
 
-namespace granary::profile {
+namespace granary::samples {
 
 class Index {
  public:
@@ -133,4 +133,4 @@ class Index {
   size_t used_ = 0, live_ = 0;  // words that are not zero; words that are not tombstones either
 };
 
-}  // namespace granary::profile
+}  // namespace granary::samples

@@ -1,4 +1,4 @@
-#include "profile/recorder.h"
+#include "samples/recorder.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "base/fake_die.h"
 #include "os/fake_os.h"
 
-namespace granary::profile {
+namespace granary::samples {
 namespace {
 
 class RecorderTest : public testing::Test {
@@ -192,4 +192,4 @@ TEST_F(RecorderTest, ThreadsAndDiscards) {
 }
 
 }  // namespace
-}  // namespace granary::profile
+}  // namespace granary::samples

@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 
-namespace granary::profile {
+namespace granary::samples {
 
 // From the base, a reader corrects the addresses in the notes of a prelinked library.
 #define GRANARY_PROBE(name, arguments)                                  \
@@ -49,4 +49,4 @@ GRANARY_ALWAYS_INLINE void ProbeFree(uint64_t address, uint64_t bytes) {
 
 #undef GRANARY_PROBE
 
-}  // namespace granary::profile
+}  // namespace granary::samples

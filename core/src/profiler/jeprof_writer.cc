@@ -1,4 +1,4 @@
-#include "profiling/jeprof_writer.h"
+#include "profiler/jeprof_writer.h"
 
 #include "base/writer.h"
 #include "layers/layers.h"
@@ -76,30 +76,30 @@ struct Row {
   uint64_t objects = 0, bytes = 0;
 };
 
-Row Unscaled(const profile::Amount& a, uint64_t rate) {
+Row Unscaled(const samples::Amount& a, uint64_t rate) {
   if (a.objects == 0) return {};
-  const double objects = static_cast<double>(a.objects) / profile::kObjectScale;
+  const double objects = static_cast<double>(a.objects) / samples::kObjectScale;
   const auto bytes = static_cast<double>(a.bytes);
-  const double samples = objects * profile::ChanceOf(bytes / objects, rate);
+  const double samples = objects * samples::ChanceOf(bytes / objects, rate);
   // Rounds to whole samples. The bytes keep their ratio to the samples, from which readers compute
   // the correction.
   const auto whole = samples < 1 ? 1.0 : static_cast<double>(static_cast<uint64_t>(samples + 0.5));
   return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole * bytes / objects + 0.5)};
 }
 
-profile::Amount Less(const profile::Amount& a, const profile::Amount& b) {
+samples::Amount Less(const samples::Amount& a, const samples::Amount& b) {
   return {a.samples - b.samples, a.objects - b.objects, a.bytes - b.bytes,
           a.requested - b.requested};
 }
 
 // A copy of the samples, so that the file is written without the lock.
 struct Copy {
-  profile::Stack stack;
-  uintptr_t frames[profile::kMostDepth];
+  samples::Stack stack;
+  uintptr_t frames[samples::kMostDepth];
 
   bool Take(size_t index) {
     const Locked hold(layers.profile().mutex());
-    const profile::Head* const head = layers.profile().head();
+    const samples::Head* const head = layers.profile().head();
     if (head == nullptr || index >= head->stacks) return false;
     stack = layers.profile().stacks()[index];
     __builtin_memcpy(frames, layers.profile().frames() + stack.first_frame,
@@ -120,7 +120,7 @@ void WriteFrames(Output& out, const Copy& copy) {
 
 uint64_t RateOf() {
   const Locked hold(layers.profile().mutex());
-  const profile::Head* const head = layers.profile().head();
+  const samples::Head* const head = layers.profile().head();
   return head == nullptr ? 0 : head->rate;
 }
 
