@@ -38,7 +38,7 @@ struct {
 // A signal handler that forks may have interrupted the allocator, whose locks this thread then
 // holds and will release in both processes. No other thread can hold one.
 bool InterruptedAlone() {
-  return locks_held != 0 && threads.registered() < 2 && !upkeep.HelperRuns();
+  return locks_held != 0 && threads.registered() < 2 && !upkeep.BackgroundRuns();
 }
 
 // Takes all locks in the order in which an allocation takes them from the top layer down. Takes the

@@ -76,7 +76,7 @@ Snapshot Measure() noexcept {
   s.pressed = upkeep.pressed();
   s.squeezed = upkeep.squeezed();
   s.windows = upkeep.intervals();
-  s.helper = upkeep.HelperRuns();
+  s.helper = upkeep.BackgroundRuns();
   s.arenas = layers.arenas().count.load(std::memory_order_relaxed);
   s.arenas_used = layers.arenas().used.load(std::memory_order_relaxed);
   s.arenas_dirty = layers.arenas().dirty.load(std::memory_order_relaxed);

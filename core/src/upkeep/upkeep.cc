@@ -35,7 +35,7 @@ size_t Upkeep::DirtyBound() noexcept {
   return quarter > kLeastDirty ? quarter : kLeastDirty;
 }
 
-void Upkeep::PollWithoutHelper() noexcept {
+void Upkeep::PollWithoutBackground() noexcept {
   PageHeap<Linux>& pages = layers.pages();
   if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
     pages.Release(kStepBytes);
@@ -50,7 +50,7 @@ void Upkeep::PollWithoutHelper() noexcept {
   std::atomic<uint32_t>& count = polls_[cpu % kPollStripes].count;
   const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerClock) != 0) return;
-  if (HelperPays()) wanted_.store(true, std::memory_order_relaxed);
+  if (BackgroundIsWorthIt()) wanted_.store(true, std::memory_order_relaxed);
   if (options.stats_file) clients_.tick(Linux::NowMillis());
   const uint64_t now = Linux::NowMillis();
   if (started_ == 0) started_ = now;
@@ -166,7 +166,7 @@ void Upkeep::ReleaseStructures() noexcept {
 }
 
 void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {
-  if (HelperRuns() || options.dirty_decay_ms < 0) return;
+  if (BackgroundRuns() || options.dirty_decay_ms < 0) return;
   const size_t dirty = layers.pages().dirty_bytes();
   if (dirty <= bound || !running_.TryLock()) return;
   const size_t excess = dirty - bound;
@@ -184,7 +184,7 @@ void Upkeep::AfterFreshLarge(size_t bytes) noexcept { ReleaseDownTo(kLeastDirty 
 void Upkeep::AfterFork(bool child) noexcept {
   if (!child) return running_.Unlock();
   running_.Reset();
-  helper_.store(Helper::kNone);
+  background_.store(Background::kNone);
   wanted_.store(false);
   not_before_ = Linux::NowMillis() + kChildMillis;
   retry_at_ = 0;

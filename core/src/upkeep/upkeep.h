@@ -40,8 +40,8 @@ class Upkeep {
     if (requests_.Pending()) [[unlikely]]
       ServeRequests();
     if (limits_.ceiling() != Limits::kNone) MakeRoom(0);
-    if (helper_.load(std::memory_order_relaxed) != Helper::kRunning) {
-      PollWithoutHelper();
+    if (background_.load(std::memory_order_relaxed) != Background::kRunning) {
+      PollWithoutBackground();
     } else if (asleep_.load(std::memory_order_relaxed) != 0) {
       PollAsleep();
     }
@@ -52,7 +52,7 @@ class Upkeep {
   void PollInMalloc() noexcept {
     Poll();
     CheckThresholds();
-    if (wanted_.load(std::memory_order_relaxed)) StartHelper();
+    if (wanted_.load(std::memory_order_relaxed)) StartBackground();
   }
 
   // Called before the heap grows by `bytes`: purges free memory as far as the heap would otherwise
@@ -90,7 +90,9 @@ class Upkeep {
 
   Peaks& peaks() { return peaks_; }
   Thresholds& thresholds() { return thresholds_; }
-  bool HelperRuns() const { return helper_.load(std::memory_order_relaxed) == Helper::kRunning; }
+  bool BackgroundRuns() const {
+    return background_.load(std::memory_order_relaxed) == Background::kRunning;
+  }
   // When upkeep first read the clock, in milliseconds; 0 before that.
   uint64_t started() const { return started_; }
   size_t ceiling() const { return limits_.ceiling(); }
@@ -109,23 +111,23 @@ class Upkeep {
   static constexpr uint32_t kPollsPerClock = 64;   // slow paths between two readings of the clock
   static constexpr uint64_t kRefreshMillis = 500;  // time between two readings of the limits
   static constexpr size_t kPollStripes = 8;
-  enum class Helper : uint8_t { kNone, kStarting, kRunning, kImpossible };
+  enum class Background : uint8_t { kNone, kStarting, kRunning, kImpossible };
 
   // Half of the decay time.
   static uint64_t IntervalMillis() noexcept;
   static uint64_t TickBefore(uint64_t end) noexcept;
-  void PollWithoutHelper() noexcept;
+  void PollWithoutBackground() noexcept;
   GRANARY_COLD void ServeRequests() noexcept;
   void PollAsleep() noexcept;
-  void StartHelper() noexcept;
-  static void* HelperMain(void* self) noexcept;
-  void HelperLoop() noexcept;
+  void StartBackground() noexcept;
+  static void* BackgroundMain(void* self) noexcept;
+  void BackgroundLoop() noexcept;
   void WatchGrowth(uint64_t until) noexcept;
   void BeginInterval() noexcept;
   void RunInterval() noexcept;
   void ReleaseStructures() noexcept;
   bool Step() noexcept;
-  bool HelperPays() noexcept;
+  bool BackgroundIsWorthIt() noexcept;
   void CheckThresholds() noexcept {
     if (thresholds_.any()) CallThresholds();
   }
@@ -145,7 +147,7 @@ class Upkeep {
   Clients clients_{};
   Peaks peaks_;
   YieldingMutex<Linux> running_;  // held by the thread that purges
-  std::atomic<Helper> helper_{Helper::kNone};
+  std::atomic<Background> background_{Background::kNone};
   std::atomic<bool> wanted_{false};  // the heap is large enough for a background thread
   uint64_t started_ = 0;
   uint64_t retry_at_ = 0;    // after a refusal, the earliest time to start a background thread

@@ -28,13 +28,13 @@ void FreeMuch() {
 }
 
 // Waits until purging has begun. Returns how much is resident then.
-size_t AwaitRelease(size_t full) {
+size_t AwaitPurge(size_t full) {
   for (int wait = 0; wait < 60000; ++wait) {
     const size_t now = ResidentBytes();
     if (now + 4 * kMiB < full) return now;
     usleep(200);
   }
-  CheckFailed(__FILE__, __LINE__, "the helper gives memory back");
+  CheckFailed(__FILE__, __LINE__, "the background thread purges memory");
 }
 
 // Whether at least a quarter is still resident after a fork during the purge.
@@ -42,7 +42,7 @@ bool ForksBeforeTheEnd() {
   FreeMuch();
   const size_t full = ResidentBytes();
   CHECK(full > kTotal);
-  AwaitRelease(full);
+  AwaitPurge(full);
   const pid_t child = fork();
   const size_t left = ResidentBytes();
   CHECK(child >= 0);
@@ -60,7 +60,7 @@ bool ForksBeforeTheEnd() {
 }  // namespace
 
 int main() {
-  if (OnSystemHeap()) SkipTest("this heap has no helper thread");
+  if (OnSystemHeap()) SkipTest("this heap has no background thread");
   pthread_t silent;
   // with two threads, the background thread starts
   CHECK(pthread_create(&silent, nullptr, Sleep, nullptr) == 0);

@@ -109,8 +109,8 @@ uint64_t CachedClasses() {
   return count;
 }
 
-uint64_t ReadHelper(uint32_t which) {
-  const bool runs = upkeep.HelperRuns();
+uint64_t ReadBackground(uint32_t which) {
+  const bool runs = upkeep.BackgroundRuns();
   if (which == 0) return runs ? 1 : 0;
   if (which == 1) return upkeep.intervals();
   return runs && options.DecayMillis() > 0 ? static_cast<uint64_t>(options.DecayMillis()) * 500000
@@ -244,8 +244,8 @@ int Read(const Found& f, uint64_t given, uint64_t* out) {
       return ReadArenaLookup(given, out);
     case Handler::kTotal:
       return Give(At(&Totals(), argument), out);
-    case Handler::kHelper:
-      return Give(ReadHelper(argument), out);
+    case Handler::kBackground:
+      return Give(ReadBackground(argument), out);
     case Handler::kArenaFigure:
     case Handler::kBinFigure:
     case Handler::kExtentFigure:

@@ -61,7 +61,7 @@ enum class Handler : uint8_t {
   kArenaCreate,
   kArenaLookup,
   kTotal,
-  kHelper,
+  kBackground,
   kNothing,
   kSetOptions,
   kThreadProf,

@@ -83,7 +83,7 @@ void PrintText(Output& out, const Parts& parts) {
   out.Text("Allocated: ").Number(t.allocated).Text(", active: ").Number(t.active);
   out.Text(", metadata: ").Number(t.metadata).Text(" (n_thp 0), resident: ").Number(t.resident);
   out.Text(", mapped: ").Number(t.mapped).Text(", retained: ").Number(t.retained).Text("\n");
-  out.Text("Background threads: ").Number(upkeep.HelperRuns());
+  out.Text("Background threads: ").Number(upkeep.BackgroundRuns());
   out.Text(", num_runs: ").Number(upkeep.intervals()).Text(", run_interval: 0 ns\n");
   ForEachArena(parts, [&](const char* key, const char* name, const ArenaFigures& a) {
     if (name == nullptr) {

@@ -212,7 +212,7 @@ void PrintJson(Output& out, const Parts& parts) noexcept {
                 {"zero_reallocs", t.zero_reallocs}};
   for (const auto& row : totals) j.Number(row.name, row.value);
   j.Open("background_thread");
-  j.Number("num_threads", upkeep.HelperRuns());
+  j.Number("num_threads", upkeep.BackgroundRuns());
   j.Number("num_runs", upkeep.intervals());
   j.Number("run_interval", 0);
   j.Close();

@@ -21,8 +21,10 @@ extern "C" const uint32_t granary_request_word __attribute__((visibility("hidden
 namespace granary {
 namespace {
 
-constexpr size_t kHelperFrom = 8 * kMiB;    // smaller heaps need no thread,
-constexpr size_t kHelperAlone = 64 * kMiB;  // nor do smaller heaps of programs with only one thread
+// smaller heaps need no background thread,
+constexpr size_t kBackgroundFrom = 8 * kMiB;
+// nor do smaller heaps of programs with only one thread
+constexpr size_t kBackgroundAloneFrom = 64 * kMiB;
 constexpr uint32_t kQuietIntervals = 20;  // ticks without work before the background thread sleeps
 constexpr uint64_t kDormantMillis = 60000;  // longest sleep of the background thread
 constexpr uint64_t kRetryMillis = 1000;     // after the system refused a thread
@@ -68,22 +70,23 @@ uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
   return soon < end ? soon : end;
 }
 
-bool Upkeep::HelperPays() noexcept {
-  if (!options.background_thread || helper_.load(std::memory_order_relaxed) != Helper::kNone)
+bool Upkeep::BackgroundIsWorthIt() noexcept {
+  if (!options.background_thread ||
+      background_.load(std::memory_order_relaxed) != Background::kNone)
     return false;
   const size_t size = layers.pages().used_bytes() + layers.pages().dirty_bytes();
   // Includes threads that never allocate, but not threads that do not exist in a forked child.
   const bool several = threads.registered() >= 2 || (not_before_ == 0 && ProgramHasThreads());
-  const size_t from = options.stats_file ? 0 : several ? kHelperFrom : kHelperAlone;
+  const size_t from = options.stats_file ? 0 : several ? kBackgroundFrom : kBackgroundAloneFrom;
   if (size < from) return false;
   const uint64_t earliest = not_before_ > retry_at_ ? not_before_ : retry_at_;
   return earliest == 0 || Linux::NowMillis() >= earliest;
 }
 
-void Upkeep::StartHelper() noexcept {
+void Upkeep::StartBackground() noexcept {
   wanted_.store(false, std::memory_order_relaxed);
-  Helper expected = Helper::kNone;
-  if (!helper_.compare_exchange_strong(expected, Helper::kStarting)) return;
+  Background expected = Background::kNone;
+  if (!background_.compare_exchange_strong(expected, Background::kStarting)) return;
   bool started = false;
   if (&pthread_create != nullptr) {
     sigset_t all, before;
@@ -94,28 +97,28 @@ void Upkeep::StartHelper() noexcept {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 64 * kKiB);
     pthread_t thread;
-    started = pthread_create(&thread, &attributes, &Upkeep::HelperMain, this) == 0;
+    started = pthread_create(&thread, &attributes, &Upkeep::BackgroundMain, this) == 0;
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   if (!started) retry_at_ = Linux::NowMillis() + kRetryMillis;
-  helper_.store(started                      ? Helper::kRunning
-                : &pthread_create != nullptr ? Helper::kNone
-                                             : Helper::kImpossible);
+  background_.store(started                      ? Background::kRunning
+                    : &pthread_create != nullptr ? Background::kNone
+                                                 : Background::kImpossible);
 }
 
-void* Upkeep::HelperMain(void* self) noexcept {
+void* Upkeep::BackgroundMain(void* self) noexcept {
 #if defined(__GLIBC__)
   pthread_setname_np(pthread_self(), "granary");
 #endif
   // Whichever thread made this one passed on how and where it runs itself.
   Linux::RunAsMainThread();
   Linux::RunOn(upkeep.cpus_);
-  static_cast<Upkeep*>(self)->HelperLoop();
+  static_cast<Upkeep*>(self)->BackgroundLoop();
   return nullptr;
 }
 
-void Upkeep::HelperLoop() noexcept {
+void Upkeep::BackgroundLoop() noexcept {
   ApplyLimits();
   bool modules_asked = false;
   uint32_t quiet = 0;
@@ -162,7 +165,7 @@ void Upkeep::HelperLoop() noexcept {
 }
 
 void Upkeep::ServeRequests() noexcept {
-  if (!HelperRuns()) return clients_.serve(requests_);
+  if (!BackgroundRuns()) return clients_.serve(requests_);
   if (asleep_.exchange(0) != 0) Linux::Wake(asleep_);
 }
 

@@ -18,7 +18,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kHeap = 24 * kMiB;  // above the size for a program with threads, below the size
                                      // for a program without threads
 
-bool HasHelper() {
+bool HasBackgroundThread() {
   DIR* tasks = opendir("/proc/self/task");
   CHECK(tasks != nullptr);
   bool found = false;
@@ -51,7 +51,7 @@ int main() {
   if (&__libc_single_threaded == nullptr) return kExitSkipped;
   const size_t start = ResidentBytes();
   FillAndFree();
-  CHECK(!HasHelper());
+  CHECK(!HasBackgroundThread());
   std::thread silent([] { pause(); });
   FillAndFree();
   size_t rest = ~size_t{0};
@@ -60,7 +60,7 @@ int main() {
     const size_t now = ResidentBytes();
     rest = now > start ? now - start : 0;
   }
-  CHECK(HasHelper());
+  CHECK(HasBackgroundThread());
   CHECK(rest <= 4 * kMiB);
   _exit(0);
 #endif
