@@ -27,7 +27,7 @@ void* Hooked::Map(size_t bytes, size_t alignment, void* hint) noexcept {
 }
 void Hooked::Unmap(void* p, size_t bytes) noexcept { serving->UnmapRegion(p, bytes); }
 
-bool Hooked::Release(void* p, size_t bytes) noexcept {
+bool Hooked::Purge(void* p, size_t bytes) noexcept {
   ExtentHooks* const hooks = serving->hooks;
   return hooks->purge_forced != nullptr &&
          !hooks->purge_forced(hooks, p, bytes, 0, bytes, serving->index_);
@@ -134,7 +134,7 @@ void Arena::Discard(bool again) noexcept {
   Arena* const kept_next = next.load(std::memory_order_relaxed);
   char kept_name[32];
   __builtin_memcpy(kept_name, name, sizeof name);
-  Linux::Release(self, bytes);
+  Linux::Purge(self, bytes);
   hooks = kept_hooks;
   index_ = kept_index;
   next.store(kept_next, std::memory_order_relaxed);
@@ -249,7 +249,7 @@ void Arena::Free(void* p) noexcept {
     FreeUnstashed(c, p);
   }
   const Serving me(this);
-  ReleaseExcess();
+  PurgeExcess();
   Report();
 }
 
@@ -295,12 +295,12 @@ void* Arena::Reallocate(void* p, size_t size) noexcept {
 }
 
 // Between the ends of decay intervals, dirty memory stays below a quarter of the memory in use.
-void Arena::ReleaseExcess() noexcept {
+void Arena::PurgeExcess() noexcept {
   if (decay[0] < 0) return;
   const size_t dirty = pages_.dirty_bytes();
   const size_t quarter = pages_.used_bytes() / 4;
   const size_t bound = decay[0] == 0 ? 0 : quarter > 8 * kMiB ? quarter : 8 * kMiB;
-  if (dirty > bound) pages_.Release(dirty - bound);
+  if (dirty > bound) pages_.PurgeDirty(dirty - bound);
 }
 
 size_t Arena::UsableSize(const void* p) noexcept {
@@ -353,14 +353,14 @@ void Arena::Report() noexcept {
 void Arena::Purge(bool all) noexcept {
   const Serving me(this);
   if (!all) {
-    pages_.PayDebt(~size_t{0} / 2);
+    pages_.PurgeDue(~size_t{0} / 2);
     return Report();
   }
   FlushStashes();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
-    central_.ReleasePages(c, central_.SlabsToInspect(c), Central<Hooked>::Eligible::kFreePages);
+    central_.PurgePages(c, central_.SlabsToInspect(c), Central<Hooked>::Eligible::kFreePages);
   }
-  pages_.ReleaseAll();
+  pages_.PurgeAll();
   Report();
 }
 
@@ -369,10 +369,10 @@ void Arena::EndInterval() noexcept {
   const Serving me(this);
   FlushStashes();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
-    central_.ReleasePages(c, central_.SlabsToInspect(c));
+    central_.PurgePages(c, central_.SlabsToInspect(c));
   }
   pages_.EndInterval();
-  pages_.PayDebt(~size_t{0} / 2);
+  pages_.PurgeDue(~size_t{0} / 2);
   Report();
 }
 

@@ -103,7 +103,7 @@ class Arena {
   void* AskHooks(size_t bytes, size_t alignment, void* hint) noexcept;
   void GiveToHooks(void* p, size_t bytes) noexcept;
   void Forget(const Region& region) noexcept;
-  void ReleaseExcess() noexcept;
+  void PurgeExcess() noexcept;
   bool Charge(size_t bytes) noexcept;
   void Discharge(size_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
   void* AllocateLarge(size_t size, size_t alignment, bool zero) noexcept;

@@ -22,7 +22,7 @@ struct Hooked {
   static bool Commit(void*, size_t) noexcept { return true; }
   static void Decommit(void*, size_t) noexcept {}
   static void Unmap(void* p, size_t bytes) noexcept;
-  static bool Release(void* p, size_t bytes) noexcept;
+  static bool Purge(void* p, size_t bytes) noexcept;
   static void Clear(void* p, size_t bytes) noexcept { __builtin_memset(p, 0, bytes); }
   static bool Populate(void*, size_t) noexcept { return false; }
   static void AllowHuge(void*, size_t, bool) noexcept {}

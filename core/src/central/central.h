@@ -67,7 +67,7 @@ class Central {
   // kFreePages each page without an object in use, with kIdlePages only pages that were also free
   // at the last inspection. Returns the released bytes.
   enum class Eligible { kFreePages, kIdlePages };
-  size_t ReleasePages(SizeClass c, size_t slabs, Eligible eligible = Eligible::kIdlePages) noexcept;
+  size_t PurgePages(SizeClass c, size_t slabs, Eligible eligible = Eligible::kIdlePages) noexcept;
   // Hints, read without the lock. Idlest is the class with the maximum of free bytes among the
   // classes with a queued slab.
   size_t SlabsToInspect(SizeClass c) const noexcept { return small_[c].bin.queue_length(); }

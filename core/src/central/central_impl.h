@@ -204,7 +204,7 @@ void Central<System, Pages>::ReturnMedium(SizeClass c, void* p) noexcept {
 }
 
 template <Os System, class Pages>
-size_t Central<System, Pages>::ReleasePages(SizeClass c, size_t slabs, Eligible eligible) noexcept {
+size_t Central<System, Pages>::PurgePages(SizeClass c, size_t slabs, Eligible eligible) noexcept {
   size_t released = 0;
   for (size_t i = 0; i < slabs; ++i) {
     mutex(c).Lock();
@@ -248,7 +248,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Eligible eligible) 
   for (BitRun run = NextRun(pages, 0, 64, true); run.count > 0;
        run = NextRun(pages, run.first + run.count, 64, true)) {
     char* const p = s->base + (run.first << page_shift_);
-    if (System::Release(p, run.count << page_shift_)) {
+    if (System::Purge(p, run.count << page_shift_)) {
       released |= MaskOf(static_cast<unsigned>(run.first), static_cast<unsigned>(run.count));
     }
   }

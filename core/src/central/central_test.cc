@@ -27,7 +27,7 @@ std::vector<void*> Fetch(FakeSlabs& slabs, SizeClass c, size_t n) {
 
 // Inspects each queued slab once.
 size_t InspectAll(FakeSlabs& slabs, SizeClass c) {
-  return slabs.central.ReleasePages(c, slabs.central.SlabsToInspect(c));
+  return slabs.central.PurgePages(c, slabs.central.SlabsToInspect(c));
 }
 
 TEST(Central, AgreesWithItsModel) {
@@ -42,7 +42,7 @@ TEST(Central, AgreesWithItsModel) {
 
 TEST(Central, AgreesWithItsModelWhenTheSystemReleasesNothing) {
   FakeSlabs slabs;
-  FakeOs::RefuseRelease(0);
+  FakeOs::RefusePurge(0);
   CentralProgram program(slabs);
   const std::vector<uint8_t> bytes = BytesFrom(77, 4000);
   program.Run(InputOf(bytes), 8);
@@ -116,8 +116,7 @@ TEST(Central, FreePagesAreReleasedAtTheFirstInspection) {
   const std::vector<void*> objects = Fetch(slabs, kClass, kSlabShape[kClass].objects);
   slabs.central.Return(kClass, objects.data() + 4, 4);
   EXPECT_EQ(slabs.central.Idlest(), kClass);
-  EXPECT_EQ(slabs.central.ReleasePages(kClass, 1, Central<FakeOs>::Eligible::kFreePages),
-            kMinOsPage);
+  EXPECT_EQ(slabs.central.PurgePages(kClass, 1, Central<FakeOs>::Eligible::kFreePages), kMinOsPage);
   EXPECT_EQ(slabs.central.SlabsToInspect(kClass), 0u);
   EXPECT_EQ(slabs.central.Idlest(), kNoClass) << "the queue is empty";
   slabs.central.Verify();
@@ -130,13 +129,13 @@ TEST(Central, ASlabThatEmptiesWhileItsPagesAreHiddenIsRetired) {
   std::vector<void*> objects = Fetch(slabs, kClass, 2 * per_slab);
   slabs.central.Return(kClass, objects.data() + per_slab,
                        1);  // so that the first slab is not the last one with free objects
-  slabs.central.ReleasePages(kClass, 1);
+  slabs.central.PurgePages(kClass, 1);
   slabs.central.Return(kClass, objects.data(), 8);
-  FakeOs::DuringRelease([&] {
+  FakeOs::DuringPurge([&] {
     slabs.central.Return(kClass, objects.data() + 8, per_slab - 8);
     EXPECT_EQ(slabs.central.Stats(kClass).slabs, 2u) << "some of its objects are hidden";
   });
-  EXPECT_GT(slabs.central.ReleasePages(kClass, 2, Central<FakeOs>::Eligible::kFreePages), 0u);
+  EXPECT_GT(slabs.central.PurgePages(kClass, 2, Central<FakeOs>::Eligible::kFreePages), 0u);
   EXPECT_EQ(slabs.central.Stats(kClass).slabs, 1u);
   slabs.central.Verify();
   slabs.pages.heap.Verify();
@@ -245,7 +244,7 @@ TEST(Central, ThreadsShareItsClasses) {
       }
     });
   }
-  for (int round = 0; round < 300; ++round) slabs.central.ReleasePages(kClass, 4);
+  for (int round = 0; round < 300; ++round) slabs.central.PurgePages(kClass, 4);
   for (std::thread& thread : threads) thread.join();
   slabs.central.Verify();
   slabs.pages.heap.Verify();

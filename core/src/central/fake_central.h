@@ -76,7 +76,7 @@ class CentralProgram {
       return ReturnSome(it == live_.end() ? live_.begin() : it, 1 + input.Below(62));
     }
     if (op == 14) return Inspect(c);
-    slabs_.pages.heap.Release(input.Below(64) * kGranule);
+    slabs_.pages.heap.PurgeDirty(input.Below(64) * kGranule);
   }
 
   char* RandomPlace(FakeInput& input) {
@@ -137,7 +137,7 @@ class CentralProgram {
   void Inspect(SizeClass c) {
     if (!IsSmall(c)) return;
     const size_t before = central_.released_bytes();
-    const size_t released = central_.ReleasePages(c, 4);
+    const size_t released = central_.PurgePages(c, 4);
     GRANARY_CHECK(central_.released_bytes() == before + released);
   }
 

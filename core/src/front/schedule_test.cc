@@ -102,10 +102,10 @@ class Scenario {
       stack_->front.ReclaimIdle();
       stack_->depot.EndInterval();
       for (const SizeClass c : kClasses) {
-        if (IsSmall(c)) stack_->central.ReleasePages(c, 2);
+        if (IsSmall(c)) stack_->central.PurgePages(c, 2);
       }
       stack_->pages.EndInterval();
-      stack_->pages.Release(kMiB);
+      stack_->pages.PurgeDirty(kMiB);
     }
   }
 

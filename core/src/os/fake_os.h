@@ -22,7 +22,7 @@ namespace granary {
 inline constexpr size_t kNever = ~size_t{0};
 
 struct FakeOsCounts {
-  size_t map = 0, unmap = 0, release = 0, move = 0, abort = 0, split = 0;
+  size_t map = 0, unmap = 0, purge = 0, move = 0, abort = 0, split = 0;
   size_t committed_bytes = 0;
   size_t released_bytes = 0, most_released = 0;  // by all calls, and by one
 };
@@ -32,14 +32,14 @@ struct FakeOsState {
   std::map<uintptr_t, size_t> ranges;
   std::set<uintptr_t> small_only;  // regions that may have no huge page
   FakeOsCounts counts;
-  size_t refuse_map_from = kNever, refuse_map_to = kNever, refuse_release_from = kNever;
+  size_t refuse_map_from = kNever, refuse_map_to = kNever, refuse_purge_from = kNever;
   std::atomic<uint64_t> now{0};
   uint64_t worked = 0, populate_nanos = 0;
   unsigned cpus = 2;
   bool can_abort = true;
   bool can_move = true;
   size_t most_committed = kNever, moves_until_loss = kNever;
-  std::function<void()> during_release, during_commit;
+  std::function<void()> during_purge, during_commit;
 };
 
 struct FakeOs {
@@ -93,15 +93,15 @@ struct FakeOs {
     Linux::Unmap(p, bytes);
   }
 
-  static bool Release(void* p, size_t bytes) noexcept {
-    if (state.during_release) std::exchange(state.during_release, nullptr)();
+  static bool Purge(void* p, size_t bytes) noexcept {
+    if (state.during_purge) std::exchange(state.during_purge, nullptr)();
     std::lock_guard hold(state.mutex);
     GRANARY_CHECK(bytes > 0 && AddressOf(p) % kMinOsPage == 0 && bytes % kMinOsPage == 0);
     GRANARY_CHECK(Holds(p, bytes));
-    if (Refused(state.counts.release++, state.refuse_release_from, kNever)) return false;
+    if (Refused(state.counts.purge++, state.refuse_purge_from, kNever)) return false;
     state.counts.released_bytes += bytes;
     if (bytes > state.counts.most_released) state.counts.most_released = bytes;
-    return Linux::Release(p, bytes);
+    return Linux::Purge(p, bytes);
   }
 
   static void Clear(void* p, size_t bytes) noexcept {
@@ -163,13 +163,13 @@ struct FakeOs {
     state.ranges.clear();
     state.small_only.clear();
     state.counts = FakeOsCounts{};
-    state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
+    state.refuse_map_from = state.refuse_map_to = state.refuse_purge_from = kNever;
     state.now = 0;
     state.populate_nanos = 0;
     state.cpus = 2;
     state.can_abort = state.can_move = true;
     state.most_committed = state.moves_until_loss = kNever;
-    state.during_release = state.during_commit = nullptr;
+    state.during_purge = state.during_commit = nullptr;
   }
 
   // Refuses `count` calls of Map, beginning with the call that has index `first` (from 0) from now
@@ -179,12 +179,12 @@ struct FakeOs {
     state.refuse_map_from = state.counts.map + first;
     state.refuse_map_to = count == kNever ? kNever : state.refuse_map_from + count;
   }
-  static void RefuseRelease(size_t first) {
+  static void RefusePurge(size_t first) {
     std::lock_guard hold(state.mutex);
-    state.refuse_release_from = state.counts.release + first;
+    state.refuse_purge_from = state.counts.purge + first;
   }
   // Runs `act` in the middle of the next release, in place of another thread.
-  static void DuringRelease(std::function<void()> act) { state.during_release = std::move(act); }
+  static void DuringPurge(std::function<void()> act) { state.during_purge = std::move(act); }
   static void DuringCommit(std::function<void()> act) { state.during_commit = std::move(act); }
   // Limits the sum of all committed bytes.
   static void SetMostCommitted(size_t bytes) { state.most_committed = bytes; }
@@ -193,7 +193,7 @@ struct FakeOs {
   static void LoseTargetAfter(size_t moves) { state.moves_until_loss = moves; }
   static void AllowAll() {
     std::lock_guard hold(state.mutex);
-    state.refuse_map_from = state.refuse_map_to = state.refuse_release_from = kNever;
+    state.refuse_map_from = state.refuse_map_to = state.refuse_purge_from = kNever;
   }
   static void SetNow(uint64_t millis) { state.now = millis; }
   // Sets the CPU time that each Populate takes.

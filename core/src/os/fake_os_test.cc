@@ -36,7 +36,7 @@ TYPED_TEST(Systems, ReleasedMemoryReadsAsZero) {
   auto* const p = static_cast<char*>(TypeParam::Map(kTrackerBytes, kTrackerBytes, nullptr));
   const size_t page = TypeParam::PageSize();
   p[0] = p[page] = p[2 * page] = 7;
-  EXPECT_TRUE(TypeParam::Release(p + page, page));
+  EXPECT_TRUE(TypeParam::Purge(p + page, page));
   EXPECT_EQ(p[0], 7);
   EXPECT_EQ(p[page], 0);
   EXPECT_EQ(p[2 * page], 7);
@@ -106,7 +106,7 @@ TEST(FakeOs, RefusesTheChosenCalls) {
 TEST(FakeOsDeathTest, EndsAProcessThatReleasesUnmappedMemory) {
   FakeOs::Reset();
   auto* const p = static_cast<char*>(FakeOs::Map(kMiB, kMiB, nullptr));
-  EXPECT_DEATH(FakeOs::Release(p + kMiB - kMinOsPage, 2 * kMinOsPage), "check failed");
+  EXPECT_DEATH(FakeOs::Purge(p + kMiB - kMinOsPage, 2 * kMinOsPage), "check failed");
   EXPECT_DEATH(FakeOs::Unmap(p, kMiB / 2), "check failed");
   FakeOs::Reset();
 }

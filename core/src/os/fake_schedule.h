@@ -95,9 +95,9 @@ class FakeSchedule {
 
 // The fake system, with a turn at each purge.
 struct SteppedOs : FakeOs {
-  static bool Release(void* p, size_t bytes) noexcept {
+  static bool Purge(void* p, size_t bytes) noexcept {
     FakeSchedule::Yield();
-    const bool done = FakeOs::Release(p, bytes);
+    const bool done = FakeOs::Purge(p, bytes);
     FakeSchedule::Yield();
     return done;
   }

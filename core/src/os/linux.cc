@@ -140,7 +140,7 @@ void Linux::Unmap(void* p, size_t bytes) noexcept {
 
 constinit SystemCalls system_calls;
 
-bool Linux::Release(void* p, size_t bytes) noexcept {
+bool Linux::Purge(void* p, size_t bytes) noexcept {
   const uint64_t before = NowNanos();
   const bool done = !Failed(Advise(p, bytes, MADV_DONTNEED));
   system_calls.release_nanos.fetch_add(NowNanos() - before, std::memory_order_relaxed);

@@ -28,7 +28,7 @@ struct Linux {
   static bool Commit(void* p, size_t bytes) noexcept;
   static void Decommit(void* p, size_t bytes) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;
-  static bool Release(void* p, size_t bytes) noexcept;
+  static bool Purge(void* p, size_t bytes) noexcept;
   static void Clear(void* p, size_t bytes) noexcept;
   static bool Populate(void* p, size_t bytes) noexcept;
   static void AllowHuge(void* p, size_t bytes, bool allow) noexcept;

@@ -35,9 +35,9 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   noexcept;
   // Purges the pages: they read as zero again, and the address space stays mapped. False if
   // refused.
-  { T::Release(p, n) }
+  { T::Purge(p, n) }
   noexcept->std::same_as<bool>;
-  // Where Release was refused: clears what is resident, and makes no other page resident.
+  // Where Purge was refused: clears what is resident, and makes no other page resident.
   { T::Clear(p, n) }
   noexcept;
   // Faults the pages in for writing ahead of need. False if it could not.

@@ -49,7 +49,7 @@ class Blocks {
   void Free(void* p, bool at_once) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
     const size_t granules = DivideUp(head->bytes, kGranule);
-    const bool gone = at_once && System::Release(p, granules * kGranule);
+    const bool gone = at_once && System::Purge(p, granules * kGranule);
     Locked hold(core_->mutex);
     if (gone) core_->figures.Purged(granules);
     core_->free.Add(head, End(head, !gone));

@@ -85,12 +85,12 @@ class PageProgram {
     if (op == 13) {
       const size_t rare = input.Below(8);
       if (rare < 2) Unmap();
-      if (rare == 2) heap_.ReleaseMap();
-      if (rare == 3) pages_.metadata.ReleaseFree();
+      if (rare == 2) heap_.PurgeMap();
+      if (rare == 3) pages_.metadata.PurgeFree();
       using Huge = PageHeap<FakeOs>::Huge;
       if (rare == 4) heap_.SetHuge(input.Below(2) == 0 ? Huge::kAlways : Huge::kLargeHeaps);
       if (rare == 5) {
-        heap_.ReleaseAll();
+        heap_.PurgeAll();
         GRANARY_CHECK(heap_.dirty_bytes() == 0);
       }
       if (rare == 6 && !live_.empty()) Split(*Pick(input));
@@ -98,7 +98,7 @@ class PageProgram {
     }
     const size_t bytes = input.Below(64) * kGranule;
     const size_t before = heap_.dirty_bytes();
-    const size_t paid = op == 14 ? heap_.Release(bytes) : heap_.PayDebt(bytes);
+    const size_t paid = op == 14 ? heap_.PurgeDirty(bytes) : heap_.PurgeDue(bytes);
     GRANARY_CHECK(heap_.dirty_bytes() == before - paid);
     if (op == 14) GRANARY_CHECK(paid >= bytes || heap_.dirty_bytes() == 0);
   }

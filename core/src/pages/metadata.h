@@ -57,10 +57,10 @@ class Metadata {
     freed_ = true;
   }
 
-  static constexpr size_t kWorthReleasing = 128 * kKiB;  // free, before anybody looks for pages
+  static constexpr size_t kWorthPurging = 128 * kKiB;  // free, before anybody looks for pages
   // Gives pages of what is free back to the system, where that is `worth` bytes more than what the
   // last look found too short; returns how many bytes.
-  size_t ReleaseFree(size_t worth = kWorthReleasing) noexcept {
+  size_t PurgeFree(size_t worth = kWorthPurging) noexcept {
     Node* runs = nullptr;
     {
       Locked hold(mutex_);
@@ -73,7 +73,7 @@ class Metadata {
     while (runs != nullptr) {
       Node* const run = runs;
       runs = run->next;
-      done += ReleaseInside(run);
+      done += PurgeInside(run);
       Locked hold(mutex_);
       run->next = clean_;
       clean_ = run;
@@ -214,13 +214,13 @@ class Metadata {
   }
 
   // Makes a run zero but for its node, whole pages by giving them back.
-  static size_t ReleaseInside(Node* run) noexcept {
+  static size_t PurgeInside(Node* run) noexcept {
     char* const begin = reinterpret_cast<char*>(run + 1);
     char* const end = reinterpret_cast<char*>(run) + run->bytes;
     const size_t page = System::PageSize();
     char* const from = reinterpret_cast<char*>(RoundUp(AddressOf(begin), page));
     char* const to = reinterpret_cast<char*>(RoundDown(AddressOf(end), page));
-    const bool gone = to > from && System::Release(from, static_cast<size_t>(to - from));
+    const bool gone = to > from && System::Purge(from, static_cast<size_t>(to - from));
     if (!gone) {
       __builtin_memset(begin, 0, static_cast<size_t>(end - begin));
       return 0;

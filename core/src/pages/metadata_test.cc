@@ -75,11 +75,11 @@ TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
   for (int round = 0; round < 4; ++round) {
     fill();
     empty(2);
-    EXPECT_LT(metadata_.ReleaseFree(), kMiB) << "what lives is nearly everywhere";
+    EXPECT_LT(metadata_.PurgeFree(), kMiB) << "what lives is nearly everywhere";
     empty(1);
     all.clear();
-    EXPECT_GE(metadata_.ReleaseFree(), 3 * kMiB);
-    EXPECT_EQ(metadata_.ReleaseFree(), 0u);
+    EXPECT_GE(metadata_.PurgeFree(), 3 * kMiB);
+    EXPECT_EQ(metadata_.PurgeFree(), 0u);
     EXPECT_EQ(metadata_.used(), 0u);
     EXPECT_LE(metadata_.mapped(), 5 * kMiB);
   }
@@ -87,8 +87,8 @@ TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
   fill();
   empty(1);
   all.clear();
-  FakeOs::RefuseRelease(0);
-  EXPECT_EQ(metadata_.ReleaseFree(), 0u);
+  FakeOs::RefusePurge(0);
+  EXPECT_EQ(metadata_.PurgeFree(), 0u);
   FakeOs::RefuseMap(0, kNever);
   fill();
   auto* const p = static_cast<char*>(metadata_.Allocate(64 * kKiB));
@@ -107,9 +107,9 @@ TEST_F(MetadataTest, PagesThatTheLastToGoSharedGoToo) {
       metadata_.Free(all[i], 128);
     }
   }
-  EXPECT_GE(metadata_.ReleaseFree(0), kMiB) << "every second page, or nearly so";
+  EXPECT_GE(metadata_.PurgeFree(0), kMiB) << "every second page, or nearly so";
   for (void* p : last) metadata_.Free(p, 128);
-  EXPECT_GE(metadata_.ReleaseFree(0), 7 * kMiB / 2);
+  EXPECT_GE(metadata_.PurgeFree(0), 7 * kMiB / 2);
   EXPECT_EQ(metadata_.used(), 0u);
 }
 

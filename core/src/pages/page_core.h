@@ -40,7 +40,7 @@ struct PageCore {
 // refuses to take (locked ones) stay resident and are cleared.
 template <Os System>
 void PurgeOrClear(char* p, size_t bytes) noexcept {
-  if (!System::Release(p, bytes)) System::Clear(p, bytes);
+  if (!System::Purge(p, bytes)) System::Clear(p, bytes);
 }
 
 }  // namespace granary

@@ -23,7 +23,7 @@ struct PageStats {
   size_t used_peak = 0;
   size_t dirty_peak = 0;
   size_t held_peak = 0;  // of used and dirty together
-  size_t owed = 0;
+  size_t due = 0;
 };
 
 // All amounts are in granules, but for the functions whose names end in "bytes".
@@ -81,8 +81,8 @@ class PageFigures {
   LargeCounts CountsOf(size_t group) const { return groups_[group]; }
 
   // What stayed dirty through the interval is due from now on.
-  void EndInterval() { Store(owed_, low_.EndInterval(Load(dirty_))); }
-  void SetOwed(size_t granules) { Store(owed_, granules); }
+  void EndInterval() { Store(due_, low_.EndInterval(Load(dirty_))); }
+  void SetDue(size_t granules) { Store(due_, granules); }
   // What has stayed dirty through this interval so far.
   size_t idle_bytes() const { return low_.lowest() * kGranule; }
 
@@ -91,7 +91,7 @@ class PageFigures {
   size_t mapped() const { return Load(mapped_); }
   size_t used_bytes() const { return Load(used_) * kGranule; }
   size_t dirty_bytes() const { return Load(dirty_) * kGranule; }
-  size_t owed_bytes() const { return Load(owed_) * kGranule; }
+  size_t due_bytes() const { return Load(due_) * kGranule; }
   size_t grown_bytes() const { return Load(grown_) * kGranule; }
   size_t mapped_bytes() const { return Load(mapped_) * kGranule; }
 
@@ -108,7 +108,7 @@ class PageFigures {
     s.used_peak = Load(used_peak_) * kGranule;
     s.dirty_peak = Load(dirty_peak_) * kGranule;
     s.held_peak = Load(held_peak_) * kGranule;
-    s.owed = owed_bytes();
+    s.due = due_bytes();
     return s;
   }
 
@@ -129,7 +129,7 @@ class PageFigures {
   }
 
   LowWater low_;
-  Figure used_{0}, dirty_{0}, owed_{0}, large_{0}, mapped_{0}, released_{0}, grown_{0};
+  Figure used_{0}, dirty_{0}, due_{0}, large_{0}, mapped_{0}, released_{0}, grown_{0};
   Figure used_peak_{0}, dirty_peak_{0}, held_peak_{0};
   Figure large_requested_{0};  // in bytes
   Figure most_less_{0};        // the complement of the limit: zero is no limit

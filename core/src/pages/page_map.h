@@ -115,7 +115,7 @@ struct PageMap {
   // Gives back the pages of rows for [p, p+bytes), none of which is in use: they read as zero
   // again. Returns how many bytes went.
   template <Os System>
-  size_t ReleaseRows(char* p, size_t bytes) {
+  size_t PurgeRows(char* p, size_t bytes) {
     constexpr size_t kLeafBytes = size_t{1} << kLeafShift;
     size_t done = 0;
     for (char* const end = p + bytes; p < end;) {
@@ -124,8 +124,8 @@ struct PageMap {
           static_cast<size_t>(end - p) < to_next ? static_cast<size_t>(end - p) : to_next;
       Leaf* const leaf = LeafOf(p);
       const size_t first = GranuleIndex(p), last = first + part / kGranule;
-      done += ReleaseWithin<System>(&leaf->slabs[first], &leaf->slabs[0] + last);
-      done += ReleaseWithin<System>(&leaf->classes[first], &leaf->classes[0] + last);
+      done += PurgeWithin<System>(&leaf->slabs[first], &leaf->slabs[0] + last);
+      done += PurgeWithin<System>(&leaf->classes[first], &leaf->classes[0] + last);
       p += part;
     }
     return done;
@@ -134,11 +134,11 @@ struct PageMap {
  private:
   // The whole pages between two addresses.
   template <Os System>
-  static size_t ReleaseWithin(void* from, void* to) {
+  static size_t PurgeWithin(void* from, void* to) {
     const uintptr_t start = RoundUp(AddressOf(from), System::PageSize());
     const uintptr_t end = RoundDown(AddressOf(to), System::PageSize());
     if (start >= end) return 0;
-    return System::Release(reinterpret_cast<void*>(start), end - start) ? end - start : 0;
+    return System::Purge(reinterpret_cast<void*>(start), end - start) ? end - start : 0;
   }
 
   Leaf* LeafOf(const void* p) const {

@@ -44,7 +44,7 @@ class PageHeap {
     moves_.Bind(core_, transit_);
     blocks_.Bind(core_, transit_, space_, moves_);
     ahead_.Bind(core_, transit_, huge_, space_);
-    purge_.Bind(core_, transit_, huge_, space_, spans_, blocks_);
+    purger_.Bind(core_, transit_, huge_, space_, spans_, blocks_);
   }
   void Init() noexcept { core_.os_page = System::PageSize(); }
   size_t OsPage() const noexcept { return core_.os_page; }
@@ -106,19 +106,19 @@ class PageHeap {
   // To be called before a part of a span, at p, is purged.
   void SplitHugeAt(void* p) noexcept { huge_.SplitAt(p); }
   // Purges up to `bytes` of what is due; returns how much it was.
-  size_t PayDebt(size_t bytes) noexcept {
-    const size_t owed = owed_bytes();
-    const size_t paid = Release(bytes < owed ? bytes : owed);
-    const size_t left = owed > paid && paid > 0 ? owed - paid : 0;
-    core_.figures.SetOwed(left / kGranule);
-    return paid;
+  size_t PurgeDue(size_t bytes) noexcept {
+    const size_t due = due_bytes();
+    const size_t purged = PurgeDirty(bytes < due ? bytes : due);
+    const size_t left = due > purged && purged > 0 ? due - purged : 0;
+    core_.figures.SetDue(left / kGranule);
+    return purged;
   }
   // Purges up to `bytes` of dirty memory, due or not.
-  size_t Release(size_t bytes) noexcept { return purge_.Dirty(bytes); }
+  size_t PurgeDirty(size_t bytes) noexcept { return purger_.PurgeDirty(bytes); }
   // All of it.
-  size_t ReleaseAll() noexcept {
+  size_t PurgeAll() noexcept {
     CountFilled();
-    return Release(~size_t{0} / 2);
+    return PurgeDirty(~size_t{0} / 2);
   }
   // What huge pages filled in beside the spans in use is dirty from now on.
   void CountFilled() noexcept {
@@ -131,7 +131,7 @@ class PageHeap {
   }
   // Purges the page map for memory that is free; returns how many bytes. Worth it once the heap has
   // shrunk by much.
-  size_t ReleaseMap() noexcept { return purge_.Map(); }
+  size_t PurgeMap() noexcept { return purger_.PurgeMap(); }
 
   // ---- huge pages (huge_pages.h, growth_ahead.h) ----
   // Which memory may have huge pages, of what is reserved from now on.
@@ -148,7 +148,7 @@ class PageHeap {
   // Bytes taken so far that had held no pages: what the heap has grown by, whatever was purged
   // since.
   size_t grown_bytes() const { return core_.figures.grown_bytes(); }
-  size_t owed_bytes() const { return core_.figures.owed_bytes(); }
+  size_t due_bytes() const { return core_.figures.due_bytes(); }
   PageStats Stats() const noexcept { return core_.figures.Stats(); }
   LargeCounts CountsOf(size_t group) noexcept {
     Locked hold(core_.mutex);
@@ -194,7 +194,7 @@ class PageHeap {
   PageMoves<System> moves_;
   Blocks<System> blocks_;
   GrowthAhead<System> ahead_;
-  Purge<System> purge_;
+  Purger<System> purger_;
   Spans<System> spans_;  // last, as few of its pages are touched
 };
 

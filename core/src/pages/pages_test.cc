@@ -31,7 +31,7 @@ TEST(PageHeap, AgreesWithItsModel) {
 
 TEST(PageHeap, AgreesWithItsModelWhenTheSystemReleasesNothing) {
   FakePages pages;
-  FakeOs::RefuseRelease(0);
+  FakeOs::RefusePurge(0);
   PageProgram program(pages);
   const std::vector<uint8_t> bytes = BytesFrom(99, 4000);
   program.Run(InputOf(bytes), 1);
@@ -49,7 +49,7 @@ TEST(PageHeap, UnmapsWholeChunksThatHoldNothing) {
   EXPECT_EQ(pages.heap.UnmapFree(), 0u);
   for (size_t i = 0; i < blocks.size(); i += 2) pages.heap.FreeLarge(blocks[i]);
   EXPECT_EQ(pages.heap.UnmapFree(), 0u) << "dirty pages keep their address space";
-  pages.heap.Release(kGiB);
+  pages.heap.PurgeDirty(kGiB);
   const size_t unmapped = pages.heap.UnmapFree();
   EXPECT_GE(unmapped, 200 * kMiB);
   EXPECT_EQ(pages.heap.Stats().mapped, mapped - unmapped);
@@ -129,14 +129,14 @@ TEST(PageHeap, FreedSpansReadZeroAfterRelease) {
   p[0] = p[4 * kGranule - 1] = 7;
   pages.heap.FreeSpan(p, 4, ~uint64_t{0});
   EXPECT_EQ(pages.heap.dirty_bytes(), 4 * kGranule);
-  EXPECT_EQ(pages.heap.Release(kMiB), 4 * kGranule);
+  EXPECT_EQ(pages.heap.PurgeDirty(kMiB), 4 * kGranule);
   EXPECT_EQ(FakeOs::counts().released_bytes, 4 * kGranule);
   const Memory again = pages.heap.AllocateSpan(4);
   EXPECT_EQ(again.p, p);
   EXPECT_TRUE(again.Zero());
   EXPECT_EQ(p[0] + p[4 * kGranule - 1], 0);
   EXPECT_EQ(pages.heap.Stats().released, 4 * kGranule);
-  EXPECT_EQ(FakeOs::counts().release, 1u);
+  EXPECT_EQ(FakeOs::counts().purge, 1u);
   pages.heap.FreeSpan(keep, 1, 0);
 }
 
@@ -144,13 +144,13 @@ TEST(PageHeap, OnlyWhatLayIdleThroughAnIntervalIsOwed) {
   FakePages pages;
   pages.heap.FreeSpan(pages.heap.AllocateSpan(10).p, 10, ~uint64_t{0});
   pages.heap.EndInterval();
-  EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "it was freed in this interval";
+  EXPECT_EQ(pages.heap.due_bytes(), 0u) << "it was freed in this interval";
   void* const p = pages.heap.AllocateSpan(4).p;
   pages.heap.FreeSpan(p, 4, ~uint64_t{0});
   pages.heap.EndInterval();
-  EXPECT_EQ(pages.heap.owed_bytes(), 6 * kGranule) << "four were needed";
-  EXPECT_GE(pages.heap.PayDebt(kMiB), 6 * kGranule);
-  EXPECT_EQ(pages.heap.owed_bytes(), 0u);
+  EXPECT_EQ(pages.heap.due_bytes(), 6 * kGranule) << "four were needed";
+  EXPECT_GE(pages.heap.PurgeDue(kMiB), 6 * kGranule);
+  EXPECT_EQ(pages.heap.due_bytes(), 0u);
 }
 
 // The first span of a tracker may bring in a huge page: what nobody takes of it is in memory, too.
@@ -161,10 +161,10 @@ TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
   EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "it reads as zero";
   pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes - 4 * kGranule);
-  EXPECT_EQ(pages.heap.owed_bytes(), 0u) << "the heap may still want it";
+  EXPECT_EQ(pages.heap.due_bytes(), 0u) << "the heap may still want it";
   pages.heap.EndInterval();
-  EXPECT_EQ(pages.heap.owed_bytes(), kTrackerBytes - 4 * kGranule);
-  EXPECT_EQ(pages.heap.PayDebt(kTrackerBytes), kTrackerBytes - 4 * kGranule);
+  EXPECT_EQ(pages.heap.due_bytes(), kTrackerBytes - 4 * kGranule);
+  EXPECT_EQ(pages.heap.PurgeDue(kTrackerBytes), kTrackerBytes - 4 * kGranule);
   EXPECT_EQ(FakeOs::counts().split, 1u);
   pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "only once";
@@ -177,7 +177,7 @@ TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
   std::vector<void*> spans;
   for (int i = 0; i < 40; ++i)
     spans.push_back(pages.heap.AllocateSpan(Tracker::kGranules / 2 + 1).p);
-  EXPECT_EQ(pages.heap.ReleaseAll(), 39 * (Tracker::kGranules / 2 - 1) * kGranule)
+  EXPECT_EQ(pages.heap.PurgeAll(), 39 * (Tracker::kGranules / 2 - 1) * kGranule)
       << "one lies beside the first span, where nothing is left";
   for (void* p : spans) pages.heap.FreeSpan(p, Tracker::kGranules / 2 + 1, 0);
   pages.heap.FreeSpan(keep, 4, 0);
@@ -195,11 +195,11 @@ TEST(PageHeap, AHugePageOfWhichAPartGoesIsSplitOnce) {
   EXPECT_EQ(FakeOs::counts().split, 1u);
   EXPECT_FALSE(FakeOs::MayBeHuge(tracker)) << "or the kernel would fill it up again";
   pages.heap.FreeSpan(first, Tracker::kGranules / 2, ~uint64_t{0});
-  EXPECT_EQ(pages.heap.ReleaseAll(), kTrackerBytes / 2);
+  EXPECT_EQ(pages.heap.PurgeAll(), kTrackerBytes / 2);
   EXPECT_EQ(FakeOs::counts().split, 1u);
   pages.heap.Verify();
   pages.heap.FreeSpan(second, Tracker::kGranules / 2, ~uint64_t{0});
-  EXPECT_EQ(pages.heap.ReleaseAll(), kTrackerBytes / 2);
+  EXPECT_EQ(pages.heap.PurgeAll(), kTrackerBytes / 2);
   EXPECT_TRUE(FakeOs::MayBeHuge(tracker)) << "all of it has gone";
   pages.heap.Verify();
 }
@@ -214,7 +214,7 @@ TEST(PageHeap, WhatWasSplitIsWholeAgainBeforeItIsFaultedInAhead) {
   pages.heap.SplitHugeAt(span);
   pages.heap.FreeSpan(first, 64, 0);  // every page went from inside the spans
   pages.heap.FreeSpan(second, 64, 0);
-  EXPECT_EQ(pages.heap.ReleaseAll(), 0u);
+  EXPECT_EQ(pages.heap.PurgeAll(), 0u);
   EXPECT_FALSE(FakeOs::MayBeHuge(span));
   EXPECT_TRUE(pages.heap.PrepareAhead());
   EXPECT_TRUE(FakeOs::MayBeHuge(span));
@@ -321,7 +321,7 @@ TEST(PageHeap, SplitsAsManyRowsAsMappingsAllow) {
   EXPECT_GT(FakeOs::counts().split, 2 * rows - 2) << "what joins two rows is welcome";
   pages.heap.Verify();
   for (char* span : spans) pages.heap.FreeSpan(span, Tracker::kGranules, ~uint64_t{0});
-  pages.heap.ReleaseAll();
+  pages.heap.PurgeAll();
   pages.heap.Verify();
 }
 
@@ -434,8 +434,8 @@ TEST(PageHeap, ARegionThatAMoveLostIsNeverTouchedAgain) {
     pages.heap.Verify();
     pages.heap.FreeLarge(memory.p);
     for (const size_t kept : {1, 3}) pages.heap.FreeLarge(holes.blocks[kept]);
-    pages.heap.ReleaseAll();
-    pages.heap.ReleaseMap();
+    pages.heap.PurgeAll();
+    pages.heap.PurgeMap();
     pages.heap.UnmapFree();
     for (Memory m; (m = pages.heap.AllocateLarge(kTrackerBytes, 1, 1)).p != nullptr;) {
       std::memset(m.p, 1, kGranule);
@@ -470,7 +470,7 @@ TEST(PageHeap, ABlockThatLostARegionEndsBeforeIt) {
       pages.heap.FreeLarge(to);
     }
     pages.heap.FreeLarge(from);
-    pages.heap.ReleaseAll();
+    pages.heap.PurgeAll();
     pages.heap.UnmapFree();
     pages.heap.Verify();
   }
@@ -486,11 +486,11 @@ TEST(PageHeap, MemoryThatIsOutForAMomentIsWaitedFor) {
   pages.heap.FreeSpan(spans.back(), Tracker::kGranules, ~uint64_t{0});
   void* got = nullptr;
   std::thread other;
-  FakeOs::DuringRelease([&] {
+  FakeOs::DuringPurge([&] {
     other = std::thread([&] { got = pages.heap.AllocateSpan(Tracker::kGranules).p; });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
-  EXPECT_GT(pages.heap.Release(kTrackerBytes), 0u);
+  EXPECT_GT(pages.heap.PurgeDirty(kTrackerBytes), 0u);
   other.join();
   EXPECT_EQ(got, spans.back());
 }
@@ -513,7 +513,7 @@ TEST(PageHeap, ASmallTailOfABlockGoesBackWithOtherDirtyMemory) {
   char* const p = Tailed(pages.heap).block;
   EXPECT_EQ(pages.heap.dirty_bytes(), Tailed::kTail) << "a block that lives briefly leaves it so";
   EXPECT_EQ(p[Tailed::kBytes], 7);
-  EXPECT_EQ(pages.heap.Release(kMiB), Tailed::kTail);
+  EXPECT_EQ(pages.heap.PurgeDirty(kMiB), Tailed::kTail);
   EXPECT_EQ(p[Tailed::kBytes - 1], 7);
   EXPECT_EQ(p[Tailed::kBytes], 0);
   EXPECT_TRUE(pages.heap.ResizeLarge(p, Tailed::kBytes + Tailed::kTail));
@@ -526,7 +526,7 @@ TEST(PageHeap, ABlockWaitsForItsTailOnTheWayToTheSystem) {
   char* const p = Tailed(pages.heap).block;
   std::atomic<bool> freed{false};
   std::thread other;
-  FakeOs::DuringRelease([&] {
+  FakeOs::DuringPurge([&] {
     other = std::thread([&] {
       pages.heap.FreeLarge(p);
       freed = true;
@@ -534,7 +534,8 @@ TEST(PageHeap, ABlockWaitsForItsTailOnTheWayToTheSystem) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_FALSE(freed);
   });
-  EXPECT_EQ(pages.heap.Release(1), Tailed::kTail) << "no more, as what is freed meanwhile is dirty";
+  EXPECT_EQ(pages.heap.PurgeDirty(1), Tailed::kTail)
+      << "no more, as what is freed meanwhile is dirty";
   other.join();
   pages.heap.Verify();
   EXPECT_EQ(pages.heap.used_bytes(), 0u);
@@ -543,7 +544,7 @@ TEST(PageHeap, ABlockWaitsForItsTailOnTheWayToTheSystem) {
 TEST(PageHeap, AChildOfAForkDoesNotWaitForATail) {
   FakePages pages;
   char* const p = Tailed(pages.heap).block;
-  FakeOs::DuringRelease([&] {
+  FakeOs::DuringPurge([&] {
     const pid_t child = fork();
     if (child == 0) {
       alarm(20);
@@ -556,7 +557,7 @@ TEST(PageHeap, AChildOfAForkDoesNotWaitForATail) {
     EXPECT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   });
-  EXPECT_EQ(pages.heap.Release(kMiB), Tailed::kTail);
+  EXPECT_EQ(pages.heap.PurgeDirty(kMiB), Tailed::kTail);
   pages.heap.Verify();
 }
 
@@ -573,12 +574,12 @@ TEST(PageHeap, ReleasesMuchFreeMemoryInStepsOfBoundedSize) {
   std::sort(blocks.begin(), blocks.end());
   for (size_t i = 0; i < kBlocks; i += 2) pages.heap.FreeLarge(blocks[i]);
   EXPECT_EQ(pages.heap.dirty_bytes(), kTiB / 2);
-  EXPECT_EQ(pages.heap.Release(kTiB), kTiB / 2);
+  EXPECT_EQ(pages.heap.PurgeDirty(kTiB), kTiB / 2);
   EXPECT_LE(FakeOs::counts().most_released, 8 * kMiB) << "what is released is nobody's meanwhile";
-  EXPECT_LE(FakeOs::counts().release, kTiB / 2 / (8 * kMiB)) << "and few calls are enough";
+  EXPECT_LE(FakeOs::counts().purge, kTiB / 2 / (8 * kMiB)) << "and few calls are enough";
   for (size_t i = 1; i < kBlocks; i += 2) pages.heap.FreeLarge(blocks[i]);
-  EXPECT_EQ(pages.heap.Release(kTiB), kTiB / 2);
-  EXPECT_GT(pages.heap.ReleaseMap(), 0u);
+  EXPECT_EQ(pages.heap.PurgeDirty(kTiB), kTiB / 2);
+  EXPECT_GT(pages.heap.PurgeMap(), 0u);
   pages.heap.Verify();
 }
 

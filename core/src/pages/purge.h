@@ -1,5 +1,6 @@
 // Purges free memory: whole free regions first, a few at a time, then dirty runs beside memory in
-// use, round and round. Nobody waits for the system meanwhile (transit.h).
+// use, in address order and from the start again. No thread waits for the system meanwhile
+// (transit.h).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 namespace granary {
 
 template <Os System>
-class Purge {
+class Purger {
  public:
   void Bind(PageCore<System>& core, Transit<System>& transit, HugePages<System>& huge,
             AddressSpace<System>& space, Spans<System>& spans, Blocks<System>& blocks) {
@@ -27,21 +28,21 @@ class Purge {
     blocks_ = &blocks;
   }
 
-  // Purges up to `bytes` of dirty memory; returns how much it was.
-  size_t Dirty(size_t bytes) noexcept {
+  // Purges up to `bytes` of dirty memory; returns the bytes purged.
+  size_t PurgeDirty(size_t bytes) noexcept {
     size_t done = 0;
     while (done < bytes) {
-      size_t step = FreeRegions(bytes - done);
-      if (step == 0) step = SharedRun();
+      size_t step = PurgeFreeRegions(bytes - done);
+      if (step == 0) step = PurgeSharedRun();
       if (step == 0) break;
       done += step;
     }
     return done;
   }
 
-  // Purges the part of the page map that describes free regions; returns how many bytes. A few
+  // Purges the part of the page map that describes free regions; returns the bytes purged. A few
   // regions at a time, so that a thread that needs memory meanwhile finds some.
-  GRANARY_COLD size_t Map() noexcept {
+  GRANARY_COLD size_t PurgeMap() noexcept {
     constexpr size_t kAtATime = 64;
     size_t done = 0, count = 0;
     Locked hold(core_->mutex);
@@ -51,7 +52,7 @@ class Purge {
       transit_->Take(first, count);
       {
         typename Transit<System>::Unlocked out(*transit_);
-        done += core_->map->template ReleaseRows<System>(base, count * kTrackerBytes);
+        done += core_->map->template PurgeRows<System>(base, count * kTrackerBytes);
       }
       transit_->Return(first, count);
       from = base + count * kTrackerBytes;
@@ -60,13 +61,13 @@ class Purge {
   }
 
  private:
-  // Free regions that are purged by one call: no more are out of reach at a time.
+  // Free regions that are purged by one call. No more than these are unavailable at a time.
   static constexpr size_t kTogether = 4;
-  // Trackers that are looked at before another thread can have the lock.
-  static constexpr size_t kLooks = 4096;
+  // Trackers that are checked before a waiting thread can have the lock.
+  static constexpr size_t kTrackersPerTurn = 4096;
 
-  // A few dirty free regions in a row, whole; 0 if there is none.
-  GRANARY_COLD size_t FreeRegions(size_t bytes) noexcept {
+  // Purges a few adjacent dirty free regions, whole. Returns 0 if there is none.
+  GRANARY_COLD size_t PurgeFreeRegions(size_t bytes) noexcept {
     size_t most = DivideUp(bytes, kTrackerBytes);
     if (most > kTogether) most = kTogether;
     Locked hold(core_->mutex);
@@ -95,16 +96,16 @@ class Purge {
     return dirty * kGranule;
   }
 
-  // One dirty run between spans, or behind the end of a block; 0 if there is none.
-  GRANARY_COLD size_t SharedRun() noexcept {
+  // Purges one dirty run between spans, or after the end of a block. Returns 0 if there is none.
+  GRANARY_COLD size_t PurgeSharedRun() noexcept {
     Locked hold(core_->mutex);
     for (size_t left = space_->RoundOfShared(); core_->figures.dirty() > 0;) {
-      const size_t looks = left < kLooks ? left : kLooks;
-      if (Tracker* const t = space_->NextShared(looks); t != nullptr) {
+      const size_t turn = left < kTrackersPerTurn ? left : kTrackersPerTurn;
+      if (Tracker* const t = space_->NextShared(turn); t != nullptr) {
         return t->state == Tracker::State::kSpans ? spans_->PurgeRun(t)
                                                   : blocks_->PurgeTail(t, huge_);
       }
-      left -= looks;
+      left -= turn;
       if (left == 0) return 0;
       core_->mutex.Unlock();
       core_->mutex.Lock();

@@ -37,7 +37,7 @@ void AddPages(Snapshot& s) {
   s.large_blocks = pages.large_allocations - pages.large_frees;
   s.dirty = pages.dirty;
   s.dirty_peak = pages.dirty_peak;
-  s.owed = pages.owed;
+  s.owed = pages.due;
   s.used_spans = pages.used;
   s.used_spans_peak = pages.used_peak;
   s.held = pages.used + pages.dirty;

@@ -99,7 +99,7 @@ void Recorder<System>::Discard(PageMap& map) noexcept {
   index_.End();
   reentered_.store(0, std::memory_order_relaxed);
   __atomic_store_n(&table_->generation, 0, __ATOMIC_SEQ_CST);
-  if (!System::Release(table_, Place::kBytes)) __builtin_memset(table_, 0, Place::kBytes);
+  if (!System::Purge(table_, Place::kBytes)) __builtin_memset(table_, 0, Place::kBytes);
 }
 
 template <Os System>

@@ -17,12 +17,12 @@ size_t Trim() noexcept {
   layers.depot().DrainAll();
   alone.Yield();
   // Pages of a slab are purged when the slab is inspected for the second time.
-  for (int i = 0; i < 2; ++i) upkeep.ReleaseSlabs(Central<Linux>::Eligible::kIdlePages);
+  for (int i = 0; i < 2; ++i) upkeep.PurgeSlabs(Central<Linux>::Eligible::kIdlePages);
   pages.CountFilled();
-  upkeep.ReleaseSpans(~size_t{0});
+  upkeep.PurgeSpans(~size_t{0});
   if (!options.retain) pages.UnmapFree();
-  pages.ReleaseMap();
-  layers.metadata().ReleaseFree(0);
+  pages.PurgeMap();
+  layers.metadata().PurgeFree(0);
   return released() - before;
 }
 

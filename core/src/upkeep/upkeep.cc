@@ -38,7 +38,7 @@ size_t Upkeep::DirtyBound() noexcept {
 void Upkeep::PollWithoutBackground() noexcept {
   PageHeap<Linux>& pages = layers.pages();
   if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
-    pages.Release(kStepBytes);
+    pages.PurgeDirty(kStepBytes);
     running_.Unlock();
   }
   if (UnpaidGrowth() >= kPayFrom && options.dirty_decay_ms >= 0 && running_.TryLock()) {
@@ -89,42 +89,42 @@ bool Upkeep::Step() noexcept {
   const bool pressed = limits_.pressed();
   if (step == 0) {
     PageHeap<Linux>& pages = layers.pages();
-    return (pressed ? pages.Release(kStepBytes) : pages.PayDebt(kStepBytes)) > 0;
+    return (pressed ? pages.PurgeDirty(kStepBytes) : pages.PurgeDue(kStepBytes)) > 0;
   }
   constexpr size_t kSlabs = 16;
   const auto c = static_cast<SizeClass>(step);
   // Only the slabs that wait now: a slab that was inspected once waits again for the next interval.
   const size_t waiting = layers.central().SlabsToInspect(c);
-  layers.central().ReleasePages(c, waiting < kSlabs ? waiting : kSlabs, EligibleNow());
+  layers.central().PurgePages(c, waiting < kSlabs ? waiting : kSlabs, EligibleNow());
   return false;
 }
 
-void Upkeep::ReleaseSlabs(Central<Linux>::Eligible eligible) noexcept {
+void Upkeep::PurgeSlabs(Central<Linux>::Eligible eligible) noexcept {
   Central<Linux>& central = layers.central();
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     // Only the slabs that wait now: a slab that was inspected once waits again for the next
     // interval.
     for (size_t waiting = central.SlabsToInspect(c); waiting > 0;) {
       const size_t slabs = waiting < kTurnSlabs ? waiting : kTurnSlabs;
-      central.ReleasePages(c, slabs, eligible);
+      central.PurgePages(c, slabs, eligible);
       waiting -= slabs;
       running_.Yield();
     }
   }
 }
 
-void Upkeep::ReleaseSpans(size_t bytes) noexcept {
+void Upkeep::PurgeSpans(size_t bytes) noexcept {
   for (size_t done = 0; done < bytes;) {
     const size_t left = bytes - done;
-    const size_t step = layers.pages().Release(left < kTurnBytes ? left : kTurnBytes);
+    const size_t step = layers.pages().PurgeDirty(left < kTurnBytes ? left : kTurnBytes);
     if (step == 0) return;
     done += step;
     running_.Yield();
   }
 }
 
-void Upkeep::PayDebt() noexcept {
-  while (layers.pages().PayDebt(kTurnBytes) > 0) running_.Yield();
+void Upkeep::PurgeDue() noexcept {
+  while (layers.pages().PurgeDue(kTurnBytes) > 0) running_.Yield();
 }
 
 void Upkeep::RunInterval() noexcept {
@@ -136,50 +136,50 @@ void Upkeep::RunInterval() noexcept {
   running_.Yield();
   layers.depot().EndInterval();
   running_.Yield();
-  ReleaseSlabs(EligibleNow());
+  PurgeSlabs(EligibleNow());
   layers.pages().EndInterval();
   if (limits_.pressed()) {
     layers.pages().CountFilled();
-    ReleaseSpans(~size_t{0});
+    PurgeSpans(~size_t{0});
   }
-  PayDebt();
+  PurgeDue();
   if (!options.retain) layers.pages().UnmapFree();
-  ReleaseStructures();
+  PurgeMetadata();
   EndArenaIntervals();
 }
 
 // Purges metadata about free memory. When the heap has shrunk to half: the page map of free memory,
 // and in the intervals after that all free pages of other metadata. Otherwise only large amounts of
 // the latter.
-void Upkeep::ReleaseStructures() noexcept {
+void Upkeep::PurgeMetadata() noexcept {
   const size_t used = layers.pages().used_bytes();
   if (used > map_for_) map_for_ = used;
   const bool shrunk = map_for_ >= kLeastMap && used < map_for_ / 2;
   if (shrunk) {
-    layers.pages().ReleaseMap();
+    layers.pages().PurgeMap();
     map_for_ = used;
     settling_ = kSettlingIntervals;
   }
   // Structures share pages: while the heap settles, each freed structure may free a page.
-  layers.metadata().ReleaseFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthReleasing);
+  layers.metadata().PurgeFree(settling_ > 0 ? 0 : Metadata<Linux>::kWorthPurging);
   if (settling_ > 0) --settling_;
 }
 
-void Upkeep::ReleaseDownTo(size_t bound, size_t most) noexcept {
+void Upkeep::PurgeDownTo(size_t bound, size_t most) noexcept {
   if (BackgroundRuns() || options.dirty_decay_ms < 0) return;
   const size_t dirty = layers.pages().dirty_bytes();
   if (dirty <= bound || !running_.TryLock()) return;
   const size_t excess = dirty - bound;
-  layers.pages().Release(excess < most ? excess : most);
+  layers.pages().PurgeDirty(excess < most ? excess : most);
   running_.Unlock();
 }
 
 void Upkeep::AfterLargeFree(size_t bytes) noexcept {
   Poll();
-  ReleaseDownTo(DirtyBound(), 2 * bytes);
+  PurgeDownTo(DirtyBound(), 2 * bytes);
 }
 
-void Upkeep::AfterFreshLarge(size_t bytes) noexcept { ReleaseDownTo(kLeastDirty / 4, bytes); }
+void Upkeep::AfterFreshLarge(size_t bytes) noexcept { PurgeDownTo(kLeastDirty / 4, bytes); }
 
 void Upkeep::AfterFork(bool child) noexcept {
   if (!child) return running_.Unlock();

@@ -76,12 +76,12 @@ class Upkeep {
     Locked<YieldingMutex<Linux>> hold_;
   };
   // These functions purge in steps. They are called with the lock, and let waiting threads have it
-  // after each step. ReleaseSlabs purges the free pages of slabs of all classes,
-  void ReleaseSlabs(Central<Linux>::Eligible eligible) noexcept;
-  // ReleaseSpans purges up to `bytes` of free spans and blocks,
-  void ReleaseSpans(size_t bytes) noexcept;
-  // and PayDebt purges the due spans.
-  void PayDebt() noexcept;
+  // after each step. PurgeSlabs purges the free pages of slabs of all classes,
+  void PurgeSlabs(Central<Linux>::Eligible eligible) noexcept;
+  // PurgeSpans purges up to `bytes` of free spans and blocks,
+  void PurgeSpans(size_t bytes) noexcept;
+  // and PurgeDue purges the due spans.
+  void PurgeDue() noexcept;
 
   void AfterLargeFree(size_t bytes) noexcept;
   // Called after a block was allocated in clean memory. The dirty memory did not fit the block, and
@@ -125,23 +125,23 @@ class Upkeep {
   void WatchGrowth(uint64_t until) noexcept;
   void BeginInterval() noexcept;
   void RunInterval() noexcept;
-  void ReleaseStructures() noexcept;
+  void PurgeMetadata() noexcept;
   bool Step() noexcept;
   bool BackgroundIsWorthIt() noexcept;
   void CheckThresholds() noexcept {
     if (thresholds_.any()) CallThresholds();
   }
   GRANARY_COLD void CallThresholds() noexcept;
-  void ReleaseAbove(size_t bytes) noexcept;
+  void PurgeAboveCeiling(size_t bytes) noexcept;
   void RefreshLimits() noexcept;
   void RefreshLimitsIfDue(uint64_t now) noexcept;
-  size_t ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept;
+  size_t PurgeFromSlabs(size_t bytes, size_t inspections) noexcept;
   size_t Level() noexcept;
   size_t UnpaidGrowth() noexcept;
   void PayForGrowth(size_t most) noexcept;
   Central<Linux>::Eligible EligibleNow() const noexcept;
   size_t DirtyBound() noexcept;
-  void ReleaseDownTo(size_t bound, size_t most) noexcept;
+  void PurgeDownTo(size_t bound, size_t most) noexcept;
 
   Requests requests_;
   Clients clients_{};

@@ -1,6 +1,5 @@
-// The background thread runs as the process does, not as the thread that happened to start it: on
-// its CPUs, with its policy and niceness. And a thread that the system refuses once is asked for
-// again.
+// The background thread has the CPUs, the policy and the niceness of the process, not those of the
+// thread that started it. After the system has refused to create a thread, the library tries again.
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -53,7 +52,7 @@ void* StartIt(void*) {
   CHECK(sched_setaffinity(0, sizeof first, &first) == 0);
   const sched_param none{};
   CHECK(sched_setscheduler(0, SCHED_BATCH, &none) == 0);
-  CHECK(setpriority(PRIO_PROCESS, 0, 5) == 0);
+  CHECK(setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1) == 0);
   g_refuse = true;
   while (g_refused == 0) GrowAndShrink();
   g_refuse = false;
@@ -82,6 +81,7 @@ int main() {
   return kExitSkipped;
 #endif
   if (OnSystemHeap()) SkipTest("the background thread is Granary's.");
+  const int niceness = getpriority(PRIO_PROCESS, 0);
   cpu_set_t all, its;
   CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
   pthread_t thread;
@@ -98,6 +98,6 @@ int main() {
   }
   CHECK(CPU_EQUAL(&all, &its));
   CHECK(sched_getscheduler(background) == SCHED_OTHER);
-  if (MayRaise()) CHECK(getpriority(PRIO_PROCESS, static_cast<id_t>(background)) == 0);
+  if (MayRaise()) CHECK(getpriority(PRIO_PROCESS, static_cast<id_t>(background)) == niceness);
   _exit(0);
 }

@@ -14,7 +14,7 @@ void PurgeArena(size_t index, bool all) noexcept {
     Trim();
   } else if (index == 0) {
     const Upkeep::Exclusive alone(upkeep);
-    upkeep.PayDebt();
+    upkeep.PurgeDue();
   } else if (Arena* const arena = ArenaAt(index); arena != nullptr) {
     arena->Purge(all);
   }

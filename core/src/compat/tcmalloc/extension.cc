@@ -69,7 +69,7 @@ void GetStats(char* buffer, int length) noexcept {
 void ReleaseToSystem(size_t bytes) noexcept {
   heap::EnsureInit();
   const Upkeep::Exclusive alone(upkeep);
-  upkeep.ReleaseSpans(bytes);
+  upkeep.PurgeSpans(bytes);
 }
 
 size_t ThreadCacheSize() noexcept {

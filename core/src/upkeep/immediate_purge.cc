@@ -1,4 +1,4 @@
-// Immediate release: purges memory before the end of its decay time, to stay below a limit or to
+// Immediate purge: purges memory before the end of its decay time, to stay below a limit or to
 // pay for growth.
 #include "layers/layers.h"
 #include "upkeep/upkeep.h"
@@ -43,17 +43,17 @@ void Upkeep::MakeRoom(size_t bytes) noexcept {
   } else if (!running_.TryLock()) {
     return;
   }
-  ReleaseAbove(bytes);
+  PurgeAboveCeiling(bytes);
   running_.Unlock();
 }
 
-void Upkeep::ReleaseAbove(size_t bytes) noexcept {
+void Upkeep::PurgeAboveCeiling(size_t bytes) noexcept {
   const size_t ceiling = limits_.ceiling();
   const size_t wanted = layers.ResidentBytes() + bytes;
   if (wanted <= ceiling) return;
   const size_t excess = wanted - ceiling;
-  size_t given = layers.pages().Release(excess);
-  if (given < excess) given += ReleaseFromSlabs(excess - given, ~size_t{0});
+  size_t given = layers.pages().PurgeDirty(excess);
+  if (given < excess) given += PurgeFromSlabs(excess - given, ~size_t{0});
   squeezed_.fetch_add(given, std::memory_order_relaxed);
   // Memory in use cannot be purged. A heap that needs more than the ceiling exceeds it, and the
   // kernel decides.
@@ -76,12 +76,12 @@ size_t Upkeep::UnpaidGrowth() noexcept {
 }
 
 // Purges free pages of slabs, first in the classes with the most free pages.
-size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept {
+size_t Upkeep::PurgeFromSlabs(size_t bytes, size_t inspections) noexcept {
   size_t done = 0;
   for (; done < bytes && inspections > 0; --inspections) {
     const SizeClass c = layers.central().Idlest();
     if (layers.central().FreeBytes(c) < kPayStep) break;
-    done += layers.central().ReleasePages(c, 1, Central<Linux>::Eligible::kFreePages);
+    done += layers.central().PurgePages(c, 1, Central<Linux>::Eligible::kFreePages);
   }
   return done;
 }
@@ -92,12 +92,12 @@ size_t Upkeep::ReleaseFromSlabs(size_t bytes, size_t inspections) noexcept {
 void Upkeep::PayForGrowth(size_t most) noexcept {
   const size_t unpaid = UnpaidGrowth();
   const size_t due = unpaid < most ? unpaid : most;
-  const size_t slabs = ReleaseFromSlabs(due, due / kPayStep * kPaySlabs);
+  const size_t slabs = PurgeFromSlabs(due, due / kPayStep * kPaySlabs);
   credit_.fetch_add(slabs, std::memory_order_relaxed);
   size_t done = slabs;
   if (done < due) {
     const size_t idle = layers.pages().IdleBytes();
-    done += layers.pages().Release(due - done < idle ? due - done : idle);
+    done += layers.pages().PurgeDirty(due - done < idle ? due - done : idle);
   }
   // No more memory can be purged: the rest of the debt is dropped.
   if (done < due) paid_.store(Level(), std::memory_order_relaxed);
