@@ -98,9 +98,9 @@ class PageProgram {
     }
     const size_t bytes = input.Below(64) * kGranule;
     const size_t before = heap_.dirty_bytes();
-    const size_t paid = op == 14 ? heap_.PurgeDirty(bytes) : heap_.PurgeDue(bytes);
-    GRANARY_CHECK(heap_.dirty_bytes() == before - paid);
-    if (op == 14) GRANARY_CHECK(paid >= bytes || heap_.dirty_bytes() == 0);
+    const size_t purged = op == 14 ? heap_.PurgeDirty(bytes) : heap_.PurgeDue(bytes);
+    GRANARY_CHECK(heap_.dirty_bytes() == before - purged);
+    if (op == 14) GRANARY_CHECK(purged >= bytes || heap_.dirty_bytes() == 0);
   }
 
   void Split(const Blocks::value_type& entry) {

@@ -31,8 +31,8 @@ constexpr uint64_t kRetryMillis = 1000;     // after the system refused a thread
 constexpr uint64_t kGrowthMillis =
     12;  // a heap that allocated no region for this time has stopped growing
 constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
-constexpr size_t kPayHelpedFrom = kMiB;    // growth from which the background thread pays
-constexpr uint32_t kRequestWordValue = 1;  // the constant value of granary_request_word
+constexpr size_t kBackgroundOffsetFrom = kMiB;  // growth that the background thread offsets
+constexpr uint32_t kRequestWordValue = 1;       // the constant value of granary_request_word
 
 // How long the background thread may sleep while the heap allocates a region every `nanos`
 // nanoseconds, or has only begun to grow.
@@ -141,9 +141,9 @@ void Upkeep::BackgroundLoop() noexcept {
       tick = TickBefore(end);
       continue;
     }
-    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+    if (GrowthToOffset() >= kBackgroundOffsetFrom && options.dirty_decay_ms >= 0) {
       Locked hold(running_);
-      PayForGrowth(~size_t{0});
+      OffsetGrowth(~size_t{0});
     }
     if (layers.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
       WatchGrowth(now + IntervalMillis());
@@ -182,9 +182,9 @@ void Upkeep::WatchGrowth(uint64_t until) noexcept {
       pause = pages.HugeIsSlow() ? kMostPauseMicros : PauseOf((fresh_at_ - before) / count);
       last = now;
     }
-    if (UnpaidGrowth() >= kPayHelpedFrom && options.dirty_decay_ms >= 0) {
+    if (GrowthToOffset() >= kBackgroundOffsetFrom && options.dirty_decay_ms >= 0) {
       Locked hold(running_);
-      PayForGrowth(kMiB);
+      OffsetGrowth(kMiB);
     }
     if (!pages.PrepareAhead()) Linux::SleepMicros(pause);
   }
@@ -192,7 +192,7 @@ void Upkeep::WatchGrowth(uint64_t until) noexcept {
 
 void Upkeep::PollAsleep() noexcept {
   if (options.dirty_decay_ms < 0) return;
-  if (!dormant_.load(std::memory_order_relaxed) && UnpaidGrowth() < kPayHelpedFrom &&
+  if (!dormant_.load(std::memory_order_relaxed) && GrowthToOffset() < kBackgroundOffsetFrom &&
       layers.pages().fresh_trackers() == fresh_seen_.load(std::memory_order_relaxed)) {
     return;
   }

@@ -1,5 +1,5 @@
-// Immediate purge: purges memory before the end of its decay time, to stay below a limit or to
-// pay for growth.
+// Purges memory before the end of its decay time, to stay below a limit or to offset growth: a heap
+// that grows returns as much idle memory.
 #include "layers/layers.h"
 #include "upkeep/upkeep.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kUrgent = 2 * kMiB;  // above the ceiling
 constexpr size_t kConcession = kMiB;  // how far a heap without free memory may then grow
-constexpr size_t kPaySlabs = 16;      // slabs inspected for each step of a payment
+constexpr size_t kOffsetSlabs = 16;   // slabs inspected for each step of an offset
 
 }  // namespace
 
@@ -52,26 +52,27 @@ void Upkeep::PurgeAboveCeiling(size_t bytes) noexcept {
   const size_t wanted = layers.ResidentBytes() + bytes;
   if (wanted <= ceiling) return;
   const size_t excess = wanted - ceiling;
-  size_t given = layers.pages().PurgeDirty(excess);
-  if (given < excess) given += PurgeFromSlabs(excess - given, ~size_t{0});
-  squeezed_.fetch_add(given, std::memory_order_relaxed);
+  size_t purged = layers.pages().PurgeDirty(excess);
+  if (purged < excess) purged += PurgeFromSlabs(excess - purged, ~size_t{0});
+  squeezed_.fetch_add(purged, std::memory_order_relaxed);
   // Memory in use cannot be purged. A heap that needs more than the ceiling exceeds it, and the
   // kernel decides.
-  if (given < excess) limits_.Raise(ceiling + excess - given + kConcession);
+  if (purged < excess) limits_.Raise(ceiling + excess - purged + kConcession);
 }
 
-// The held bytes, without the pages that payments purged in slabs.
+// The held bytes, without the pages in slabs that were purged to offset growth.
 size_t Upkeep::Level() noexcept {
   const size_t held = layers.HeldBytes();
-  const size_t credit = credit_.load(std::memory_order_relaxed);
-  return held > credit ? held - credit : 0;
+  const size_t purged = offset_in_slabs_.load(std::memory_order_relaxed);
+  return held > purged ? held - purged : 0;
 }
 
-// How far the heap has risen above the level at which the decay interval began or a payment ended.
-size_t Upkeep::UnpaidGrowth() noexcept {
+// How far the heap has risen above the level at which the decay interval began or an offset
+// ended.
+size_t Upkeep::GrowthToOffset() noexcept {
   const size_t level = Level();
-  const size_t paid = paid_.load(std::memory_order_relaxed);
-  const size_t base = paid > kFreeGrowth ? paid : kFreeGrowth;
+  const size_t offset = offset_level_.load(std::memory_order_relaxed);
+  const size_t base = offset > kGrowthWithoutOffset ? offset : kGrowthWithoutOffset;
   return level > base ? level - base : 0;
 }
 
@@ -80,7 +81,7 @@ size_t Upkeep::PurgeFromSlabs(size_t bytes, size_t inspections) noexcept {
   size_t done = 0;
   for (; done < bytes && inspections > 0; --inspections) {
     const SizeClass c = layers.central().Idlest();
-    if (layers.central().FreeBytes(c) < kPayStep) break;
+    if (layers.central().FreeBytes(c) < kOffsetStep) break;
     done += layers.central().PurgePages(c, 1, Central<Linux>::Eligible::kFreePages);
   }
   return done;
@@ -89,18 +90,18 @@ size_t Upkeep::PurgeFromSlabs(size_t bytes, size_t inspections) noexcept {
 // When the heap grows while slabs of idle classes, or spans that were free during the whole decay
 // interval, have free pages, purges the same amount of these immediately, so that the heap grows no
 // further than necessary. Called with running_ held.
-void Upkeep::PayForGrowth(size_t most) noexcept {
-  const size_t unpaid = UnpaidGrowth();
-  const size_t due = unpaid < most ? unpaid : most;
-  const size_t slabs = PurgeFromSlabs(due, due / kPayStep * kPaySlabs);
-  credit_.fetch_add(slabs, std::memory_order_relaxed);
+void Upkeep::OffsetGrowth(size_t most) noexcept {
+  const size_t growth = GrowthToOffset();
+  const size_t wanted = growth < most ? growth : most;
+  const size_t slabs = PurgeFromSlabs(wanted, wanted / kOffsetStep * kOffsetSlabs);
+  offset_in_slabs_.fetch_add(slabs, std::memory_order_relaxed);
   size_t done = slabs;
-  if (done < due) {
+  if (done < wanted) {
     const size_t idle = layers.pages().IdleBytes();
-    done += layers.pages().PurgeDirty(due - done < idle ? due - done : idle);
+    done += layers.pages().PurgeDirty(wanted - done < idle ? wanted - done : idle);
   }
-  // No more memory can be purged: the rest of the debt is dropped.
-  if (done < due) paid_.store(Level(), std::memory_order_relaxed);
+  // No more memory can be purged: the rest of the growth is not offset.
+  if (done < wanted) offset_level_.store(Level(), std::memory_order_relaxed);
 }
 
 }  // namespace granary

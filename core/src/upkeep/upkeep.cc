@@ -16,7 +16,7 @@ constexpr size_t kTurnBytes = 8 * kMiB;     // purged before a waiting thread ge
 constexpr size_t kTurnSlabs = 64;           // or slabs inspected before it
 constexpr size_t kLimitedFrom = 16 * kMiB;  // smaller heaps do not read the cgroup's limits
 constexpr size_t kLeastMap = 64 * kMiB;     // size of a heap whose page map is worth purging
-constexpr size_t kPayFrom = 256 * kKiB;     // growth from which a slow path pays
+constexpr size_t kOffsetFrom = 256 * kKiB;  // growth that a slow path offsets
 constexpr uint32_t kSteps = kNumSmall + 1;
 constexpr uint32_t kSettlingIntervals = 6;  // after the heap has shrunk to half
 
@@ -41,8 +41,8 @@ void Upkeep::PollWithoutBackground() noexcept {
     pages.PurgeDirty(kStepBytes);
     running_.Unlock();
   }
-  if (UnpaidGrowth() >= kPayFrom && options.dirty_decay_ms >= 0 && running_.TryLock()) {
-    PayForGrowth(kPayStep);
+  if (GrowthToOffset() >= kOffsetFrom && options.dirty_decay_ms >= 0 && running_.TryLock()) {
+    OffsetGrowth(kOffsetStep);
     running_.Unlock();
   }
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
@@ -73,7 +73,7 @@ void Upkeep::PollWithoutBackground() noexcept {
 void Upkeep::BeginInterval() noexcept {
   Linux::PrepareToAbort();
   peaks_.EndInterval(layers.pages().used_bytes());
-  paid_.store(Level(), std::memory_order_relaxed);
+  offset_level_.store(Level(), std::memory_order_relaxed);
   // The first interval begins with the process, and many processes end before the second.
   if (intervals_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_interval();
 }

@@ -105,9 +105,10 @@ class Upkeep {
 
  private:
   friend struct Layout;
-  // a heap may grow to this size before it pays for growth
-  static constexpr size_t kFreeGrowth = kMiB;
-  static constexpr size_t kPayStep = 64 * kKiB;    // the maximum payment of a slow path
+  // smaller heaps offset no growth
+  static constexpr size_t kGrowthWithoutOffset = kMiB;
+  static constexpr size_t kOffsetStep =
+      64 * kKiB;  // the maximum that a slow path purges to offset growth
   static constexpr uint32_t kPollsPerClock = 64;   // slow paths between two readings of the clock
   static constexpr uint64_t kRefreshMillis = 500;  // time between two readings of the limits
   static constexpr size_t kPollStripes = 8;
@@ -137,8 +138,8 @@ class Upkeep {
   void RefreshLimitsIfDue(uint64_t now) noexcept;
   size_t PurgeFromSlabs(size_t bytes, size_t inspections) noexcept;
   size_t Level() noexcept;
-  size_t UnpaidGrowth() noexcept;
-  void PayForGrowth(size_t most) noexcept;
+  size_t GrowthToOffset() noexcept;
+  void OffsetGrowth(size_t most) noexcept;
   Central<Linux>::Eligible EligibleNow() const noexcept;
   size_t DirtyBound() noexcept;
   void PurgeDownTo(size_t bound, size_t most) noexcept;
@@ -157,9 +158,9 @@ class Upkeep {
   std::atomic<bool> dormant_{false};  // the background thread sleeps until a thread has work for it
   // PageHeap::fresh_trackers when the background thread last read it
   std::atomic<uint32_t> fresh_seen_{0};
-  uint64_t fresh_at_ = 0;          // when that number last changed, in nanoseconds
-  std::atomic<size_t> paid_{0};    // the level up to which growth is paid
-  std::atomic<size_t> credit_{0};  // bytes that payments purged in slabs
+  uint64_t fresh_at_ = 0;                   // when that number last changed, in nanoseconds
+  std::atomic<size_t> offset_level_{0};     // growth above this level is to be offset
+  std::atomic<size_t> offset_in_slabs_{0};  // bytes in slabs purged to offset growth
   struct alignas(kCacheLine) Polls {
     std::atomic<uint32_t> count{0};
   };
