@@ -7,7 +7,7 @@ target_link_libraries(granary PRIVATE granary_flags)
 target_compile_options(granary PRIVATE $<${language_cxx}:-fno-exceptions>)
 set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1)
 target_link_options(granary PRIVATE -static-libgcc
-  # Far from everything else, so that no fault maps it by the way; see reflect/layout.cc.
+  # Far from everything else, so that no fault maps it by the way; see inspection/descriptor.cc.
   LINKER:--section-start=.granary_descriptor=0x180000
   # musl-gcc asks for no index of frame tables, which walks of stacks begin with.
   LINKER:--eh-frame-hdr

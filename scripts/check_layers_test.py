@@ -9,19 +9,19 @@ import check_layers
 
 README = """```layers
 descent: entry heap os
-beside: compat/x reflect
+beside: compat/x inspection
 below: base
 ```
 """
 
 CLEAN = {
     "entry/malloc.cc": ["heap/heap.h", "granary/granary.h"],
-    "compat/x/api.cc": ["reflect/control.h"],
+    "compat/x/api.cc": ["inspection/control.h"],
     "heap/heap.h": ["heap/heap_impl.h", "os/os.h"],
     "heap/heap_impl.h": ["heap/heap.h"],
-    "heap/heap.cc": ["heap/heap.h", "reflect/control.h"],
-    "reflect/control.h": ["os/os.h", "base/text.h"],
-    "reflect/control.cc": ["reflect/control.h"],
+    "heap/heap.cc": ["heap/heap.h", "inspection/control.h"],
+    "inspection/control.h": ["os/os.h", "base/text.h"],
+    "inspection/control.cc": ["inspection/control.h"],
     "os/os.h": [],
     "base/text.h": [],
 }
@@ -56,12 +56,12 @@ class CheckLayers(unittest.TestCase):
                      "os/a -> os/b -> os/c -> os/a")
 
     def test_refuses_folders_of_two_lists_that_include_each_other(self):
-        self.refused({"reflect/note.h": ["heap/fast.h"], "heap/fast.h": []},
-                     "folders include each other in a circle: heap -> reflect -> heap")
+        self.refused({"inspection/note.h": ["heap/fast.h"], "heap/fast.h": []},
+                     "folders include each other in a circle: heap -> inspection -> heap")
 
     def test_refuses_an_include_upward(self):
         self.refused({"os/linux.cc": ["heap/heap.h"]}, "heap comes before os")
-        self.refused({"reflect/note.h": ["compat/x/api.h"], "compat/x/api.h": []}, "compat/x comes before reflect")
+        self.refused({"inspection/note.h": ["compat/x/api.h"], "compat/x/api.h": []}, "compat/x comes before inspection")
 
     def test_refuses_an_include_from_below(self):
         self.refused({"base/text.cc": ["os/os.h"]}, "base lies below os")

@@ -65,7 +65,7 @@ The requests of small objects are not recorded: `rounding_most` is the bound tha
 `rounding_expected` the value for requests that are spread evenly between one class and the next.
 """
 
-LAYOUT_TEXT = """# The layout of the statistics
+DESCRIPTOR_TEXT = """# The descriptor
 
 {notice}
 
@@ -88,7 +88,7 @@ background threads wait, and which never changes. A reader that maps that page o
 | bytes | content |
 | --- | --- |
 | 8 | `granary` and a zero |
-| 4 | version of this layout, {version} |
+| 4 | version of this descriptor, {version} |
 | 4 | bytes of the whole descriptor |
 | 4 | text: the version of the library |
 | 4 | number of tables |
@@ -107,7 +107,7 @@ could misread a row; a reader refuses unknown versions.
 | classes | 4 bytes each: object size, slab bytes, objects of a slab, and of a cache's region short floor and capacity, long floor and capacity; the size of the next smaller class |
 
 A cell describes `count` numbers of `width` bytes, `stride` bytes apart, from `offset` on. Their sum times `scale` is a statistic; with
-`scale` 0 they are addresses or states. A metric without a cell is computed as in `core/src/reflect/measure.cc`.
+`scale` 0 they are addresses or states. A metric without a cell is computed as in `core/src/inspection/measure.cc`.
 
 ## Cells
 
@@ -309,17 +309,17 @@ def name_list(path, macros):
     return ", ".join(f"`{row[1:-1]}`" for row in rows)
 
 
-def layout_page():
-    reflect = ROOT / "core/src/reflect"
-    header = (ROOT / "core/src/stats/descriptor.h").read_text()
+def descriptor_page():
+    inspection = ROOT / "core/src/inspection"
+    header = (ROOT / "core/src/stats/descriptor_format.h").read_text()
     bases = re.search(r"enum class Base : uint32_t \{(.*?)\}", header, re.S).group(1).split(",")
     version = re.search(r"kDescriptorVersion = (\d+)", header).group(1)
-    return LAYOUT_TEXT.format(
-        notice=notice("core/src/reflect/layout.def"), version=version,
+    return DESCRIPTOR_TEXT.format(
+        notice=notice("core/src/inspection/descriptor.def"), version=version,
         bases="\n".join(f"{i}. {re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', base.strip().removeprefix('k')).lower()}"
                         for i, base in enumerate(bases)),
-        cells=name_list(reflect / "layout.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
-        constants=name_list(reflect / "layout.def", ["CONSTANT", "OFFSET"]) +
+        cells=name_list(inspection / "descriptor.def", ["CELL", "CELLS", "LOCK", "LOCKS"]),
+        constants=name_list(inspection / "descriptor.def", ["CONSTANT", "OFFSET"]) +
         ", `option_source.`*name* for each source of options, and `option_word.`*option*`.`*word* for each "
         "value that is a word")
 
@@ -370,7 +370,7 @@ def notice(source):
             "script.*")
 
 
-PAGES = {"options.md": options_page, "counters.md": counters_page, "statistics-layout.md": layout_page,
+PAGES = {"options.md": options_page, "counters.md": counters_page, "descriptor.md": descriptor_page,
          "jemalloc.md": jemalloc_page, "tcmalloc.md": tcmalloc_page,
          "system-calls.md": system_calls_page}
 

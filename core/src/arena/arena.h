@@ -87,7 +87,7 @@ class Arena {
 
  private:
   friend struct Hooked;
-  friend struct Layout;
+  friend struct DescriptorRows;
   class Serving;
 
   struct Region {

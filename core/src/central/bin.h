@@ -108,7 +108,7 @@ class Bin {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   static constexpr size_t kLists = 16;
   static constexpr uint8_t kFull = 255;
 

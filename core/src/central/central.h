@@ -101,7 +101,7 @@ class Central {
   void Verify() noexcept;
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   struct alignas(kCacheLine) Small {
     Mutex<System> mutex;
     bool hides = false;  // objects are hidden while their pages are released

@@ -104,7 +104,7 @@ class Depot {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   struct Magazine {
     Magazine* next;
     size_t count;

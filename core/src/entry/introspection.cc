@@ -8,8 +8,8 @@
 #include "config/apply_text.h"
 #include "granary/granary.h"
 #include "heap/heap.h"
-#include "reflect/layout.h"
-#include "reflect/measure.h"
+#include "inspection/descriptor.h"
+#include "inspection/measure.h"
 #include "upkeep/apply_options.h"
 #include "upkeep/upkeep.h"
 

@@ -6,9 +6,9 @@
 
 #include "base/compiler.h"
 #include "heap/heap.h"
+#include "inspection/descriptor.h"
+#include "inspection/measure.h"
 #include "layers/class_figures.h"
-#include "reflect/layout.h"
-#include "reflect/measure.h"
 
 using namespace granary;
 

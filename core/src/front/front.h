@@ -108,7 +108,7 @@ class Front {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   static constexpr size_t kBatch = Below::kMagazine;
   static constexpr size_t kSharedCaches = 8;
   static constexpr size_t kMinReclaim = 16 * kKiB;

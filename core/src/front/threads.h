@@ -38,7 +38,7 @@ class Threads {
   void ForgetOthers(void (*callback)(size_t index)) noexcept;
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   struct alignas(kCacheLine) Slot {
     RestartArea area;
     std::atomic<bool> taken{false};

@@ -5,8 +5,8 @@
 #include "arena/arenas.h"
 #include "base/compiler.h"
 #include "front/thread_settings.h"
+#include "inspection/publish.h"
 #include "layers/layers.h"
-#include "reflect/publish.h"
 #include "upkeep/upkeep.h"
 
 // glibc's lock of the list of streams, which the same thread may take again; musl has none.

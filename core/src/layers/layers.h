@@ -78,7 +78,7 @@ class Layers {
   ArenaTotals& arenas() { return arenas_; }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   static bool IsOversize(size_t bytes) noexcept {
     return options.oversize_threshold > 0 &&
            bytes >= static_cast<size_t>(options.oversize_threshold);

@@ -31,7 +31,7 @@ class Peaks {
   uint64_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   static constexpr size_t kStep = kMiB;  // smallest growth between two measurements
   // and this much more for each cache that a measurement reads
   static constexpr size_t kStepOfCache = 32 * kKiB;

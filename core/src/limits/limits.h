@@ -45,7 +45,7 @@ class Limits {
   bool pressed() const noexcept { return pressed_.load(std::memory_order_relaxed); }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   size_t ResidentSet() noexcept;
   size_t GroupCeiling(size_t held) noexcept;
   bool PressureIsHigh() noexcept;

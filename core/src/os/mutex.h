@@ -51,7 +51,7 @@ class Mutex {
   uint64_t contentions() const { return contentions_.load(std::memory_order_relaxed); }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
 
   bool TryTake() noexcept {

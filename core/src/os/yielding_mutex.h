@@ -41,7 +41,7 @@ class YieldingMutex : public Mutex<System> {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   std::atomic<uint32_t> waiters_{0};
   std::atomic<uint32_t> turn_{0};  // number of times a waiter got the lock
 };

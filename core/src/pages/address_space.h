@@ -127,7 +127,7 @@ class AddressSpace {
   void ForgetGrowth() { growing_ = false; }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   static constexpr size_t kMaxChunk = kGiB;
   static constexpr size_t kMaxChunks = 4096;  // more than there are that have no tracker yet
   static constexpr size_t kLeastCommit = 4 * kMiB, kMostCommit = 64 * kMiB;

@@ -97,7 +97,7 @@ class Metadata {
   static constexpr size_t kMaxRecycled = 4 * kKiB;
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   struct Node {
     Node* next;
     size_t bytes;

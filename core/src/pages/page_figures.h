@@ -119,7 +119,7 @@ class PageFigures {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   using Figure = std::atomic<size_t>;
   static size_t Load(const Figure& f) { return f.load(std::memory_order_relaxed); }
   static void Store(Figure& f, size_t value) { f.store(value, std::memory_order_relaxed); }

@@ -184,7 +184,7 @@ class PageHeap {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
 
   PageCore<System> core_;
   Transit<System> transit_;

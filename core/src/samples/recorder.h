@@ -14,7 +14,7 @@
 #include "samples/table.h"
 
 namespace granary {
-struct Layout;
+struct DescriptorRows;
 }
 
 namespace granary::samples {
@@ -77,7 +77,7 @@ class Recorder {
   Sample* samples() { return At<Sample>(Place::kSamplesAt); }
 
  private:
-  friend struct granary::Layout;
+  friend struct granary::DescriptorRows;
 
   template <class T>
   T* At(size_t offset) {

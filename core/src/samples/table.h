@@ -1,7 +1,7 @@
 // The samples, in a mapping of their own: a head, then arrays. The descriptor gives their offsets
-// and row sizes (reflect/layout.def; docs/design/profile.md). Writers hold the profile's lock. A
-// reader outside the process takes no lock: each row has a sequence number that is odd while the
-// row changes, so a row that reads the same twice with an even number is consistent.
+// and row sizes (inspection/descriptor.def; docs/design/profile.md). Writers hold the profile's
+// lock. A reader outside the process takes no lock: each row has a sequence number that is odd
+// while the row changes, so a row that reads the same twice with an even number is consistent.
 #pragma once
 
 #include <cstddef>

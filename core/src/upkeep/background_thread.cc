@@ -15,7 +15,7 @@
 // musl.
 extern "C" char __libc_single_threaded __attribute__((weak));
 
-// Part of the note (reflect/note.h): the same word of the same file in every process.
+// Part of the note (inspection/note.h): the same word of the same file in every process.
 extern "C" const uint32_t granary_request_word __attribute__((visibility("hidden")));
 
 namespace granary {

@@ -1,6 +1,6 @@
 // The mailbox for requests from outside the process. `granary ctl` writes a command into this
 // structure, and the process writes the answer beside it. The background thread serves the request;
-// a futex in the library's own file wakes it (reflect/note.h). Without a background thread, the
+// a futex in the library's own file wakes it (inspection/note.h). Without a background thread, the
 // next slow path serves the request.
 #pragma once
 
@@ -60,7 +60,7 @@ class Requests {
   }
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
 
   // A number that the client chooses and writes last. The process writes the same number to
   // answered_ when it has served the request.

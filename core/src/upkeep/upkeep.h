@@ -104,7 +104,7 @@ class Upkeep {
   void AfterFork(bool child) noexcept;
 
  private:
-  friend struct Layout;
+  friend struct DescriptorRows;
   // smaller heaps offset no growth
   static constexpr size_t kGrowthWithoutOffset = kMiB;
   static constexpr size_t kOffsetStep =

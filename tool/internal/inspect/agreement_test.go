@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A reading is a place in this package that names a row of the core's table (core/src/reflect/layout.def).
+// A reading is a place in this package that names a row of the core's table (core/src/inspection/descriptor.def).
 type reading struct {
 	name  string
 	width uint32 // with which it reads the member; 0 where the place does not tell
@@ -116,7 +116,7 @@ func TestTheReaderAgreesWithTheTableOfTheCore(t *testing.T) {
 		_, constant := l.constants[r.name]
 		_, cell := l.cellNames[r.name]
 		if !constant && !cell {
-			t.Errorf("%s: the library tells of no %s: add it to core/src/reflect/layout.def, or read another row", r.place, r.name)
+			t.Errorf("%s: the library tells of no %s: add it to core/src/inspection/descriptor.def, or read another row", r.place, r.name)
 		}
 		if w := l.widths[r.name]; w != 0 && r.width != 0 {
 			widths++

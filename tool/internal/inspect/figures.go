@@ -78,7 +78,7 @@ func (c *capture) inside() (bytes uint64) {
 	return bytes
 }
 
-// snapshot derives all figures, as Measure() does in the process (core/src/reflect/measure.cc).
+// snapshot derives all figures, as Measure() does in the process (core/src/inspection/measure.cc).
 func (c *capture) snapshot() *Snapshot {
 	l := c.t.layout
 	s := &Snapshot{Version: l.library, LayoutVersion: l.version}

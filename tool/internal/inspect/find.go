@@ -21,7 +21,7 @@ type image struct {
 	path  string
 }
 
-// The note that marks the library. Details: core/src/reflect/note.h.
+// The note that marks the library. Details: core/src/inspection/note.h.
 const (
 	noteName    = "Granary"
 	noteType    = 1

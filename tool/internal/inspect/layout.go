@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The layout of the descriptor. Details: core/src/stats/descriptor.h.
+// The layout of the descriptor. Details: core/src/stats/descriptor_format.h.
 const (
 	magic             = "granary\x00"
 	descriptorVersion = 2

@@ -10,7 +10,7 @@ import (
 )
 
 // published is what a process with option stats_file writes once a second: a core file of the memory
-// that the figures come from (core/src/reflect/publish.h).
+// that the figures come from (core/src/inspection/publish.h).
 type published struct {
 	pid   int
 	path  string

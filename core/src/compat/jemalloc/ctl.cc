@@ -14,7 +14,7 @@
 #include "front/thread_settings.h"
 #include "granary/granary.h"
 #include "heap/heap.h"
-#include "reflect/measure.h"
+#include "inspection/measure.h"
 #include "upkeep/upkeep.h"
 
 extern "C" {

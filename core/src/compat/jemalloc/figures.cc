@@ -2,9 +2,9 @@
 
 #include "arena/arenas.h"
 #include "compat/jemalloc/fill.h"
+#include "inspection/measure.h"
 #include "layers/class_figures.h"
 #include "layers/layers.h"
-#include "reflect/measure.h"
 #include "upkeep/upkeep.h"
 
 namespace granary::jemalloc {

@@ -3,8 +3,8 @@
 #include "base/writer.h"
 #include "compat/tcmalloc/properties.h"
 #include "heap/heap.h"
+#include "inspection/measure.h"
 #include "layers/class_figures.h"
-#include "reflect/measure.h"
 #include "upkeep/upkeep.h"
 
 namespace granary::tcmalloc {

@@ -2,7 +2,7 @@
 
 #include "config/text.h"
 #include "heap/heap.h"
-#include "reflect/measure.h"
+#include "inspection/measure.h"
 #include "upkeep/apply_options.h"
 
 namespace granary::tcmalloc {

@@ -1,4 +1,4 @@
-#include "reflect/layout.h"
+#include "inspection/descriptor.h"
 
 #include <type_traits>
 #include "arena/arena.h"
@@ -51,7 +51,7 @@ uint32_t CountersNameACellThatIsNotInLayoutDef();
 uint32_t TheTextsNeedMoreRoomInTheDescriptor();
 
 // A friend of every structure whose members it names.
-struct Layout {
+struct DescriptorRows {
   using Region = Arena::Region;
   using CacheOf = Cache<Linux>;
   using Chunk = PageHeap<Linux>::Chunk;
@@ -64,7 +64,7 @@ struct Layout {
 #define OFFSET(name, type, member)                     \
   {name, static_cast<int64_t>(offsetof(type, member)), \
    ElementSize<decltype(static_cast<type*>(nullptr)->member)>()},
-#include "reflect/layout.def"
+#include "inspection/descriptor.def"
   };
 
   static constexpr NamedCell kCells[] = {
@@ -89,7 +89,7 @@ struct Layout {
   CELLS(name ".held", base, type, array, member.word_, 0)   \
   CELLS(name ".turns", base, type, array, member.turns_, 0) \
   CELLS(name ".contentions", base, type, array, member.contentions_, 1)
-#include "reflect/layout.def"
+#include "inspection/descriptor.def"
   };
 
   struct NamedOption {
@@ -216,15 +216,15 @@ struct Layout {
   }
 };
 
-constexpr size_t kTextBytes = Layout::TextBytes();
+constexpr size_t kTextBytes = DescriptorRows::TextBytes();
 
 // Writable, so that core files contain it once it was written (RetainDescriptor). It has a section
 // of its own, which the shared library puts at a separate address: the process reads it only to
 // report figures, and next to other data its pages would be mapped together with that data.
 extern "C" {
 __attribute__((used, visibility("hidden"), section(".granary_descriptor"),
-               aligned(64))) constinit Layout::Descriptor<kTextBytes>
-    granary_descriptor = Layout::Make<kTextBytes>();
+               aligned(64))) constinit DescriptorRows::Descriptor<kTextBytes>
+    granary_descriptor = DescriptorRows::Make<kTextBytes>();
 }
 
 DescriptorPlace DescriptorBytes() noexcept {

@@ -1,4 +1,4 @@
-#include "reflect/control.h"
+#include "inspection/control.h"
 
 #include "arena/arenas.h"
 #include "config/apply_text.h"

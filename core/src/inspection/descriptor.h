@@ -1,5 +1,5 @@
-// The descriptor of this build (stats/descriptor.h), for functions that print figures inside the
-// process.
+// The descriptor of this build (stats/descriptor_format.h), for functions that print figures inside
+// the process.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 #include "config/options.h"
 #include "layers/layers.h"
-#include "stats/descriptor.h"
+#include "stats/descriptor_format.h"
 #include "upkeep/upkeep.h"
 
 namespace granary {

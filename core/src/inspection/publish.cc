@@ -1,11 +1,11 @@
-#include "reflect/publish.h"
+#include "inspection/publish.h"
 
 #include <elf.h>
 
 #include "base/writer.h"
 #include "config/options.h"
+#include "inspection/descriptor.h"
 #include "layers/layers.h"
-#include "reflect/layout.h"
 
 // The head of the file that contains this code: of the shared library, or of the program.
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden"), weak));

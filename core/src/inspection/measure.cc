@@ -1,4 +1,4 @@
-#include "reflect/measure.h"
+#include "inspection/measure.h"
 
 #include "layers/class_figures.h"
 #include "layers/layers.h"

@@ -1,7 +1,7 @@
 // What a reader outside the process must know about this build: constants, the address of each
 // figure, the counters, the options, the size classes. The descriptor is one block of bytes without
-// relocations, built at compile time from rows with names. docs/reference/statistics-layout.md
-// describes it. A reader finds it through the ELF note of reflect/note.h.
+// relocations, built at compile time from rows with names. docs/reference/descriptor.md
+// describes it. A reader finds it through the ELF note of inspection/note.h.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace granary {
 // because a reader finds rows by name and reads the size of a row from the descriptor.
 inline constexpr uint32_t kDescriptorVersion = 2;
 
-// The origin of an offset; reflect/note.h lists the distances to these origins in this order.
+// The origin of an offset; inspection/note.h lists the distances to these origins in this order.
 enum class Base : uint32_t { kLayers, kPageMap, kAnchor, kOptions, kThreads, kSystem, kUpkeep };
 
 // Names and other texts are offsets from the start of the descriptor to a string that ends with a

@@ -1,4 +1,4 @@
-#include "stats/descriptor.h"
+#include "stats/descriptor_format.h"
 
 #include <gtest/gtest.h>
 
