@@ -27,9 +27,9 @@ type Contender struct {
 	System bool `json:"system,omitempty"`
 }
 
-// Ours reports whether the allocator is Granary, with any settings.
-func (c Contender) Ours() bool {
-	return c.Name == inspect.Ours || strings.HasPrefix(c.Name, inspect.Ours+":")
+// IsGranary reports whether the allocator is Granary, with any settings.
+func (c Contender) IsGranary() bool {
+	return c.Name == inspect.Granary || strings.HasPrefix(c.Name, inspect.Granary+":")
 }
 
 // Variables returns the environment variables that make a program use this allocator. The system's
@@ -58,7 +58,7 @@ var known = []struct {
 type Finder struct {
 	LibraryDirs []string               // where packages install libraries
 	PeersDir    string                 // NAME.so, with its variables a line each in NAME.env
-	FindOurs    func() (string, error) // libgranary.so
+	FindGranary func() (string, error) // libgranary.so
 }
 
 // Found returns the installed allocators, and one message for each allocator that is missing.
@@ -72,11 +72,11 @@ func (f Finder) Found() (found []Contender, missing []string) {
 		found = append(found, Contender{Name: k.name, Path: path, System: k.system})
 	}
 	found = append(found, f.peers(found)...)
-	ours, err := f.FindOurs()
+	library, err := f.FindGranary()
 	if err != nil {
-		return found, append(missing, fmt.Sprintf("%s is left out: %v", inspect.Ours, err))
+		return found, append(missing, fmt.Sprintf("%s is left out: %v", inspect.Granary, err))
 	}
-	return append(found, Contender{Name: inspect.Ours, Path: ours}), missing
+	return append(found, Contender{Name: inspect.Granary, Path: library}), missing
 }
 
 func (f Finder) library(files []string) (string, bool) {
@@ -91,7 +91,7 @@ func (f Finder) library(files []string) (string, bool) {
 	return "", false
 }
 
-// peers are the libraries of PeersDir. One with the name of a package's allocator is told apart by a
+// peers are the libraries of PeersDir. One with the name of a package's allocator gets a
 // prefix, as it is another version.
 func (f Finder) peers(taken []Contender) []Contender {
 	if f.PeersDir == "" {
@@ -176,8 +176,8 @@ func named(name string, found []Contender, missing []string) (Contender, error) 
 		}
 		names = append(names, c.Name)
 	}
-	for _, sentence := range missing {
-		if rest, ok := strings.CutPrefix(sentence, name+" is left out: "); ok {
+	for _, message := range missing {
+		if rest, ok := strings.CutPrefix(message, name+" is left out: "); ok {
 			return Contender{}, fmt.Errorf("%s cannot be measured: %s", name, rest)
 		}
 	}

@@ -29,7 +29,7 @@ func machine(t *testing.T) Finder {
 	peers := folder(t, map[string]string{"snmalloc.so": "s", "jemalloc.so": "newer", "tcg.so": "t", "tcg.env": "A=1\nB=2\n"})
 	return Finder{
 		LibraryDirs: []string{"/nowhere", libs}, PeersDir: peers,
-		FindOurs: func() (string, error) { return filepath.Join(libs, "libgranary.so"), nil },
+		FindGranary: func() (string, error) { return filepath.Join(libs, "libgranary.so"), nil },
 	}
 }
 
@@ -41,7 +41,7 @@ func names(list []Contender) string {
 	return strings.Join(out, " ")
 }
 
-func TestSelectAllFindsPackagesPeersAndOurs(t *testing.T) {
+func TestSelectAllFindsPackagesPeersAndGranary(t *testing.T) {
 	selected, notes, err := machine(t).Select("")
 	if err != nil {
 		t.Fatal(err)
@@ -104,9 +104,9 @@ func TestSystemAllocatorIsPreloadedOnRequestOnly(t *testing.T) {
 	}
 }
 
-func TestMissingOursIsANote(t *testing.T) {
+func TestMissingGranaryIsANote(t *testing.T) {
 	f := machine(t)
-	f.FindOurs = func() (string, error) { return "", errors.New("build it") }
+	f.FindGranary = func() (string, error) { return "", errors.New("build it") }
 	selected, notes, err := f.Select("")
 	if err != nil || strings.Contains(names(selected), " granary") || !strings.Contains(strings.Join(notes, "\n"), "granary is left out: build it") {
 		t.Errorf("selected %s, notes %q, err %v", names(selected), notes, err)
@@ -118,7 +118,7 @@ func TestMissingOursIsANote(t *testing.T) {
 
 func TestOurs(t *testing.T) {
 	for name, want := range map[string]bool{"granary": true, "granary:thp=on": true, "granary2": false, "glibc": false} {
-		if got := (Contender{Name: name}).Ours(); got != want {
+		if got := (Contender{Name: name}).IsGranary(); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -106,7 +106,7 @@ func (p Peer) present(found []Contender, dirs []string) bool {
 func MachineFinder(env cli.Env, lib string) Finder {
 	return Finder{
 		LibraryDirs: preload.LibraryDirs(), PeersDir: PeersDir(env.Getenv),
-		FindOurs: func() (string, error) { return preload.FindLibrary(lib, env.Getenv("GRANARY_LIB"), env.Exe) },
+		FindGranary: func() (string, error) { return preload.FindLibrary(lib, env.Getenv("GRANARY_LIB"), env.Exe) },
 	}
 }
 

@@ -19,7 +19,7 @@ type dialect struct {
 }
 
 var dialects = []dialect{
-	{name: inspect.Ours, variable: "GRANARY_CONF", pair: ":", list: ","},
+	{name: inspect.Granary, variable: "GRANARY_CONF", pair: ":", list: ","},
 	{name: "jemalloc", variable: "MALLOC_CONF", pair: ":", list: ","},
 	{name: "mimalloc", prefix: "MIMALLOC_"},
 	{name: "tcmalloc", prefix: "TCMALLOC_"},

@@ -32,7 +32,7 @@ func TestSettingsAreWrittenAsEachAllocatorReadsThem(t *testing.T) {
 			t.Errorf("%s: %q as %s, want %q", item, last.Env, last.Name, want)
 		}
 	}
-	if c, _, _ := f.Select("granary:a=1"); !c[0].Ours() {
+	if c, _, _ := f.Select("granary:a=1"); !c[0].IsGranary() {
 		t.Error("Granary with settings is not ours")
 	}
 }

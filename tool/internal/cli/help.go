@@ -113,7 +113,7 @@ func list(w io.Writer, commands []Command) {
 			}
 		}
 	}
-	_ = tab.Flush() // a closed terminal cannot be told
+	_ = tab.Flush() // nobody reads an error of a closed terminal
 	fmt.Fprintln(w, "\n`granary COMMAND --help` explains a command.")
 }
 

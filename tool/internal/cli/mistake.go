@@ -21,7 +21,7 @@ func wrongOption(c *cobra.Command, err error) error {
 	return err
 }
 
-// wrongValue says what a value should have been; of a type that explains its own values, what it said.
+// wrongValue says what a value should have been; or the explanation of a type that explains its own values.
 func wrongValue(kind string, err *pflag.InvalidValueError) string {
 	switch kind {
 	case "duration":

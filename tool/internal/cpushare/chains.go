@@ -12,7 +12,7 @@ import (
 // A Chain is how often a thread was found at one place.
 type Chain struct {
 	Address uint64   // where it was
-	Caller  uint64   // what Unwind said of it; 0: nothing
+	Caller  uint64   // what Unwind found; 0: nothing
 	Above   []uint64 // return addresses by frame pointers, as far as the program keeps them
 	Count   int
 }

@@ -69,7 +69,7 @@ func (s *Stops) loop(first int, allowed chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(s.done)
-	_, err := s.look(thread{first, first})
+	_, err := s.counter(thread{first, first})
 	if allowed <- err; err != nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (s *Stops) sample() {
 		if !s.running(t) {
 			continue
 		}
-		if at, err := s.look(t); err == nil && at != 0 { // it may have ended
+		if at, err := s.counter(t); err == nil && at != 0 { // it may have ended
 			s.hits[place{t.pid, at}]++
 			wanted--
 		}
@@ -146,8 +146,8 @@ func (s *Stops) running(t thread) bool {
 	return strings.HasPrefix(after, "R")
 }
 
-// look stops a thread, reads its program counter, and lets it continue. It returns 0 for a thread in a system call.
-func (s *Stops) look(t thread) (uint64, error) {
+// counter stops a thread, reads its program counter, and lets it continue. It returns 0 for a thread in a system call.
+func (s *Stops) counter(t thread) (uint64, error) {
 	if err := unix.PtraceSeize(t.tid); err != nil {
 		return 0, ErrNotAllowed
 	}
@@ -186,7 +186,7 @@ type stopInfo struct {
 
 const (
 	cldTrapped  = 4   // CLD_TRAPPED
-	eventStop   = 128 // PTRACE_EVENT_STOP: what was asked for, and no signal on its way
+	eventStop   = 128 // PTRACE_EVENT_STOP: a stop by PTRACE_INTERRUPT, without a signal
 	allChildren = 0x40000000
 )
 
@@ -202,14 +202,14 @@ func (s *Stops) stopped(t thread) (signal int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	told := (*stopInfo)(unsafe.Pointer(&info))
-	if told.code != cldTrapped {
+	stop := (*stopInfo)(unsafe.Pointer(&info))
+	if stop.code != cldTrapped {
 		return 0, s.gone(t)
 	}
-	if told.status>>8 == eventStop {
+	if stop.status>>8 == eventStop {
 		return 0, nil
 	}
-	return int(told.status & 0xff), nil
+	return int(stop.status & 0xff), nil
 }
 
 // gone detaches an exited thread so that its parent can reap it. A child of this process is reaped elsewhere.

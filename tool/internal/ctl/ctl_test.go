@@ -172,7 +172,7 @@ func fallsTo(t *testing.T, pid int, bound uint64) uint64 {
 	}
 }
 
-func TestWhatIsSaidOfEachRequest(t *testing.T) {
+func TestWhatIsReportedOfEachRequest(t *testing.T) {
 	o := Outcome{PID: 812, Bytes: 5 << 20, Before: 100 << 20, After: 95 << 20, Words: []string{"dirty_decay_ms:5", "check_at_exit:false"}}
 	var out bytes.Buffer
 	for _, v := range verbs {

@@ -309,7 +309,7 @@ func (m machine) named(ctx context.Context, names []string) ([]string, error) {
 // orphan is a unit of that name whose files are gone, if its drop-in is not.
 func (m machine) orphan(name string, cause error) (unit, error) {
 	for _, id := range serviceOf(name).unitNames() {
-		if _, ours, err := m.current(id); ours && err == nil {
+		if _, enabled, err := m.current(id); enabled && err == nil {
 			return unit{id: id, properties: map[string]string{}}, nil
 		}
 	}

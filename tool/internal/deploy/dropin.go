@@ -58,17 +58,17 @@ func (d dropIn) text() string {
 	return b.String()
 }
 
-var errForeign = errors.New("another's file")
+var errNotWrittenByEnable = errors.New("another's file")
 
 // readDropIn reads a drop-in that text wrote. The error matches fs.ErrNotExist if there is no file, and
-// errForeign if another program wrote the file.
+// errNotWrittenByEnable if another program wrote the file.
 func readDropIn(path string) (dropIn, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return dropIn{}, fmt.Errorf("read the drop-in %s: %w", path, err)
 	}
 	if !strings.HasPrefix(string(data), mark) {
-		return dropIn{}, fmt.Errorf("%s was not written by `granary enable`: move it away, or name it otherwise%w", path, silent{errForeign})
+		return dropIn{}, fmt.Errorf("%s was not written by `granary enable`: move it away, or name it otherwise%w", path, silent{errNotWrittenByEnable})
 	}
 	d := dropIn{}
 	d.service, _, _ = strings.Cut(strings.TrimSpace(strings.TrimPrefix(string(data), mark)), "`")

@@ -68,7 +68,7 @@ func (m machine) enable(ctx context.Context, p plan, restart bool) error {
 	if err != nil {
 		return m.back(ctx, p, true, began, err)
 	}
-	m.tell(p, changed, fmt.Sprintf("restarted: process %d runs %s, %d of its %s", h.PID, h.Allocator, h.Ours, processes(h.Processes)))
+	m.tell(p, changed, fmt.Sprintf("restarted: process %d runs %s, %d of its %s", h.PID, h.Allocator, h.UnderGranary, processes(h.Processes)))
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (m machine) restart(ctx context.Context, id string, d dropIn) (Health, erro
 }
 
 // watch waits until the main process of a unit has been healthy, and the same, for the settling time.
-func (m machine) watch(ctx context.Context, id string, look func(*Health)) (h Health, err error) {
+func (m machine) watch(ctx context.Context, id string, check func(*Health)) (h Health, err error) {
 	deadline := time.Now().Add(m.patience)
 	var since time.Time
 	for first := 0; ; {
@@ -149,7 +149,7 @@ func (m machine) watch(ctx context.Context, id string, look func(*Health)) (h He
 		case h.PID == 0:
 			h.Reason = "systemd knows no main process of it"
 		default:
-			look(&h)
+			check(&h)
 		}
 		if !h.Healthy {
 			since = time.Time{}

@@ -83,7 +83,7 @@ func TestServicesComeUpUnderGranaryAndGoBack(t *testing.T) {
 				}
 			}
 			h := m.status(ctx, id)
-			if !h.Healthy || h.Live == 0 || h.RSS == 0 || h.Ours != h.Processes || !strings.HasPrefix(h.Allocator, "granary ") {
+			if !h.Healthy || h.Live == 0 || h.RSS == 0 || h.UnderGranary != h.Processes || !strings.HasPrefix(h.Allocator, "granary ") {
 				t.Errorf("status is %+v", h)
 			}
 			if name == "nginx" && h.Processes != 3 {

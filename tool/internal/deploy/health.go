@@ -15,20 +15,20 @@ import (
 
 // Health is the state of a unit's main process. Sizes are in bytes.
 type Health struct {
-	Unit      string `json:"unit"`
-	DropIn    string `json:"drop_in"`
-	PID       int    `json:"pid,omitempty"`
-	Allocator string `json:"allocator,omitempty"` // as `granary ps` shows it
-	Live      uint64 `json:"live_bytes,omitempty"`
-	RSS       uint64 `json:"rss_bytes,omitempty"`
-	Processes int    `json:"processes,omitempty"` // the main process and its descendants
-	Ours      int    `json:"processes_under_granary,omitempty"`
-	Healthy   bool   `json:"healthy"`
-	Reason    string `json:"reason,omitempty"` // why it is not, or what else to know
+	Unit         string `json:"unit"`
+	DropIn       string `json:"drop_in"`
+	PID          int    `json:"pid,omitempty"`
+	Allocator    string `json:"allocator,omitempty"` // as `granary ps` shows it
+	Live         uint64 `json:"live_bytes,omitempty"`
+	RSS          uint64 `json:"rss_bytes,omitempty"`
+	Processes    int    `json:"processes,omitempty"` // the main process and its descendants
+	UnderGranary int    `json:"processes_under_granary,omitempty"`
+	Healthy      bool   `json:"healthy"`
+	Reason       string `json:"reason,omitempty"` // why it is not, or what else to know
 }
 
 // granary says whether the process runs it, in order or not.
-func (h Health) granary() bool { return strings.HasPrefix(h.Allocator, inspect.Ours) }
+func (h Health) granary() bool { return strings.HasPrefix(h.Allocator, inspect.Granary) }
 
 // sane are rules that the figures of every heap obey. Sums of a busy process are off by at most the
 // bound of the snapshot.
@@ -55,8 +55,8 @@ func examine(proc procfs.FS, h *Health, d dropIn) {
 	if memory, err := proc.Memory(h.PID); err == nil {
 		h.RSS = memory.RSS
 	}
-	if running.Name != inspect.Ours {
-		h.Reason = notOurs(proc, h.PID, d)
+	if running.Name != inspect.Granary {
+		h.Reason = whyNotGranary(proc, h.PID, d)
 		return
 	}
 	s, err := figures(h, running.How)
@@ -84,7 +84,7 @@ func figures(h *Health, how string) (*inspect.Snapshot, error) {
 		v, _ := s.Value(name)
 		return v
 	}
-	h.Allocator = fmt.Sprintf("%s %s, %s", inspect.Ours, target.Version, how)
+	h.Allocator = fmt.Sprintf("%s %s, %s", inspect.Granary, target.Version, how)
 	h.Live = value("live")
 	for _, rule := range sane {
 		if !rule.holds(value, s.Bound) {
@@ -96,22 +96,22 @@ func figures(h *Health, how string) (*inspect.Snapshot, error) {
 
 // count counts the descendants that run Granary: forked workers and started programs.
 func (h *Health) count(proc procfs.FS) {
-	h.Processes, h.Ours = 0, 0
+	h.Processes, h.UnderGranary = 0, 0
 	for _, pid := range proc.Tree(h.PID) {
 		r, err := inspect.AllocatorOf(proc, pid)
 		if err != nil {
 			continue // ended meanwhile
 		}
 		h.Processes++
-		if r.Name == inspect.Ours {
-			h.Ours++
+		if r.Name == inspect.Granary {
+			h.UnderGranary++
 		}
 	}
 }
 
-// notOurs says why a process does not run Granary although its unit is enabled. Redis and nginx write
+// whyNotGranary says why a process does not run Granary although its unit is enabled. Redis and nginx write
 // their titles over their environment, which then tells nothing.
-func notOurs(proc procfs.FS, pid int, d dropIn) string {
+func whyNotGranary(proc procfs.FS, pid int, d dropIn) string {
 	environ, err := proc.Environ(pid)
 	has := func(prefix, part string) bool {
 		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, prefix) && strings.Contains(v, part) })
@@ -170,7 +170,7 @@ func differing(setting string, options []inspect.Option) string {
 }
 
 // means says whether an option has the value that a text names; of a text that is no number, as with a
-// unit, it cannot be told.
+// unit, it is unknown.
 func means(text string, o inspect.Option) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {

@@ -17,7 +17,7 @@ type manager interface {
 	find(ctx context.Context, names []string) (unit, error)
 	// call runs a verb of systemctl, for a unit or for none.
 	call(ctx context.Context, words ...string) error
-	// log is the end of what a unit has said since then.
+	// log is the end of the log that a unit wrote since then.
 	log(ctx context.Context, id string, since time.Time) string
 }
 
@@ -91,17 +91,17 @@ func (systemd) call(ctx context.Context, words ...string) error {
 	return err
 }
 
-// systemctl runs the command of that name and explains its failure by what it said.
+// systemctl runs the command of that name and explains its failure by what it wrote.
 func systemctl(ctx context.Context, words ...string) (string, error) {
 	var out, errs strings.Builder
 	c := exec.CommandContext(ctx, "systemctl", words...)
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Run(); err != nil {
-		said, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
-		if said == "" {
-			said = err.Error()
+		message, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+		if message == "" {
+			message = err.Error()
 		}
-		return out.String(), fmt.Errorf("systemctl %s: %s", words[0], said)
+		return out.String(), fmt.Errorf("systemctl %s: %s", words[0], message)
 	}
 	return out.String(), nil
 }

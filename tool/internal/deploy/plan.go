@@ -140,8 +140,8 @@ func unreachable(a attempt) string {
 // hindered is the first obstacle as an error.
 func hindered(a attempt) error {
 	for _, o := range obstacles {
-		if sentence := o(a); sentence != "" {
-			return fmt.Errorf("%s", sentence)
+		if message := o(a); message != "" {
+			return fmt.Errorf("%s", message)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (a attempt) mayExecute(path string) bool {
 	u := unit{properties: map[string]string{"NoExecPaths": a.unit.properties["NoExecPaths"], "ExecPaths": a.unit.properties["ExecPaths"]}}
 	if err == nil {
 		kept := slices.DeleteFunc(split(u.properties["ExecPaths"]), func(p string) bool {
-			return slices.ContainsFunc(old.execPaths, func(ours string) bool { return strings.TrimLeft(ours, "-") == strings.TrimLeft(p, "-") })
+			return slices.ContainsFunc(old.execPaths, func(before string) bool { return strings.TrimLeft(before, "-") == strings.TrimLeft(p, "-") })
 		})
 		u.properties["ExecPaths"] = strings.Join(kept, " ")
 	}

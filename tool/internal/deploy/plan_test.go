@@ -28,7 +28,7 @@ func imageOf(t *testing.T, service string) string {
 	return root
 }
 
-func TestObstaclesAreSentences(t *testing.T) {
+func TestObstaclesAreMessages(t *testing.T) {
 	for _, c := range []struct{ library, service, sentence string }{
 		{"/usr/lib/libgranary.so.1", "Type=oneshot\nExecStart=\nExecStart=/bin/true\n", "a.service runs no process of its own: name the unit that does"},
 		{"/usr/lib/libgranary.so.1", "ExecStart=\nExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n", "pg_ctlcluster passes none of a unit's variables on to PostgreSQL"},
@@ -75,7 +75,7 @@ func TestDropInSaysWhatTheUnitNeeds(t *testing.T) {
 	}
 	put(t, path, "[Service]\nNice=1\n", 0o644)
 	if _, err := readDropIn(path); err == nil || !strings.Contains(err.Error(), "was not written by `granary enable`: move it away") {
-		t.Errorf("of a foreign file it said %v", err)
+		t.Errorf("of a file that `granary enable` did not write it said %v", err)
 	}
 	if err := removeFile(path); err != nil {
 		t.Error(err)
@@ -197,7 +197,7 @@ func TestImageOfASystem(t *testing.T) {
 	put(t, filepath.Join(root, etcUnits, "a.service.d", dropInName), "[Service]\nNice=1\n", 0o644)
 	for _, verb := range []string{"enable", "disable"} {
 		if _, err := command(t, verb, "a", "--root", root); err == nil || !strings.Contains(err.Error(), "was not written by") {
-			t.Errorf("%s of a foreign file: it said %v", verb, err)
+			t.Errorf("%s of a file that `granary enable` did not write: it said %v", verb, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (m machine) enabled() ([]string, error) {
 	var ids []string
 	for _, p := range paths {
 		id := strings.TrimSuffix(filepath.Base(filepath.Dir(p)), ".d")
-		if _, ours, err := m.current(id); ours || err != nil && !strings.Contains(err.Error(), "was not written by") {
+		if _, enabled, err := m.current(id); enabled || err != nil && !strings.Contains(err.Error(), "was not written by") {
 			ids = append(ids, id)
 		}
 	}
@@ -74,7 +74,7 @@ func table(out io.Writer, list []Health, width int) {
 			state = h.Reason
 		default:
 			if h.Processes > 1 {
-				state += fmt.Sprintf(", %d of %d processes", h.Ours, h.Processes)
+				state += fmt.Sprintf(", %d of %d processes", h.UnderGranary, h.Processes)
 			}
 			if h.Reason != "" {
 				state += "; " + h.Reason

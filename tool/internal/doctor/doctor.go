@@ -29,7 +29,7 @@ var ranks = map[Severity]int{Problem: 0, Warning: 1, Note: 2}
 type Finding struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	What     string   `json:"what"`   // one sentence
+	What     string   `json:"what"`   // what was found
 	Remedy   string   `json:"remedy"` // what to do
 }
 
@@ -60,7 +60,7 @@ type World struct {
 	UID     int
 	Environ []string
 	Library string // the path of libgranary.so, or ""
-	// Options finds rows of GRANARY_CONF that the library would refuse; nil if that cannot be told.
+	// Options finds rows of GRANARY_CONF that the library would refuse; nil if that is unknown.
 	Options func(setting string) []string
 }
 

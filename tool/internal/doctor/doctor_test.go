@@ -124,7 +124,7 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 	environ := []string{"MALLOC_ARENA_MAX=2", "MALLOC_TOP_PAD_=1", "TCMALLOC_RELEASE_RATE=5",
 		"GLIBC_TUNABLES=glibc.malloc.arena_max=1:glibc.malloc.hugetlb=1:glibc.rtld.nns=4"}
 	var said []string
-	for _, f := range ofOthers(World{}, inspect.Ours, environ) {
+	for _, f := range ofOthers(World{}, inspect.Granary, environ) {
 		said = append(said, f.What+"; "+f.Remedy)
 	}
 	want := []string{
@@ -264,14 +264,14 @@ func TestTheCommandEndsWithOneOnlyForProblems(t *testing.T) {
 	}
 }
 
-func TestAStaticProcessIsToldWhatPreloadingCannotDo(t *testing.T) {
+func TestAStaticProcessIsReportedWhatPreloadingCannotDo(t *testing.T) {
 	for _, c := range []struct {
 		name, how string
 		notes     int
 	}{
 		{"glibc", inspect.Static, 1},
 		{"Go", inspect.Static, 0},
-		{inspect.Ours, inspect.Static, 0},
+		{inspect.Granary, inspect.Static, 0},
 		{"glibc", inspect.System, 0},
 	} {
 		p := process{running: inspect.Running{Name: c.name, How: c.how}}

@@ -22,8 +22,8 @@ var settings = []struct {
 	readBy   []string
 	instead  string // what to set for Granary
 }{
-	{"GRANARY_CONF", []string{inspect.Ours}, ""},
-	{"MALLOC_CONF", []string{"jemalloc", inspect.Ours}, "the same options in GRANARY_CONF"},
+	{"GRANARY_CONF", []string{inspect.Granary}, ""},
+	{"MALLOC_CONF", []string{"jemalloc", inspect.Granary}, "the same options in GRANARY_CONF"},
 	{"MALLOC_ARENA_MAX", []string{"glibc"}, noArenas},
 	{"MALLOC_ARENA_TEST", []string{"glibc"}, noArenas},
 	{"MALLOC_TRIM_THRESHOLD_", []string{"glibc"}, decay},
@@ -43,9 +43,9 @@ var settings = []struct {
 	{"glibc.malloc.tcache_count", []string{"glibc"}, "GRANARY_CONF=cache_bytes:BYTES"},
 	{"glibc.malloc.tcache_max", []string{"glibc"}, "GRANARY_CONF=cache_max:BYTES"},
 	{"glibc.malloc.hugetlb", []string{"glibc"}, "GRANARY_CONF=huge_pages:always"},
-	{"TCMALLOC_RELEASE_RATE", []string{"tcmalloc", inspect.Ours}, ""},
-	{"TCMALLOC_AGGRESSIVE_DECOMMIT", []string{"tcmalloc", inspect.Ours}, ""},
-	{"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", []string{"tcmalloc", inspect.Ours}, ""},
+	{"TCMALLOC_RELEASE_RATE", []string{"tcmalloc", inspect.Granary}, ""},
+	{"TCMALLOC_AGGRESSIVE_DECOMMIT", []string{"tcmalloc", inspect.Granary}, ""},
+	{"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", []string{"tcmalloc", inspect.Granary}, ""},
 	{"MIMALLOC_PURGE_DELAY", []string{"mimalloc"}, decay},
 }
 
@@ -90,7 +90,7 @@ func remedy(variable, allocator, instead string) string {
 	switch {
 	case variable == "GRANARY_CONF":
 		return "run the program under Granary: `granary run -- CMD`"
-	case allocator == inspect.Ours:
+	case allocator == inspect.Granary:
 		return "set instead: " + instead
 	case strings.HasPrefix(variable, "glibc."):
 		return "remove " + variable + " from " + tunables

@@ -45,7 +45,7 @@ func Process(w World, pid int) (Report, error) {
 		return Report{}, w.Proc.Explain(pid, err)
 	}
 	p := process{pid: pid, running: running}
-	if running.Name == inspect.Ours { // its own library knows best which options there are
+	if running.Name == inspect.Granary { // its own library knows best which options there are
 		if options := OptionsOf(filepath.Join(w.Proc.Path(pid, "root"), running.Path)); options != nil {
 			w.Options = options
 		}
@@ -80,11 +80,11 @@ func isSeparator(r rune) bool { return r == ':' || r == ' ' }
 // notEffective finds out why a preloaded Granary is not the allocator that is called.
 func notEffective(w World, p process) []Finding {
 	name := p.wantsGranary()
-	if name == "" || p.running.Name == inspect.Ours {
+	if name == "" || p.running.Name == inspect.Granary {
 		return nil
 	}
 	for _, other := range p.running.Others {
-		if other.Name == inspect.Ours {
+		if other.Name == inspect.Granary {
 			return one(Problem, fmt.Sprintf("LD_PRELOAD put Granary into the process, but its malloc is not called: %s comes first, from %s", p.running.Name, p.running.Path),
 				"name libgranary.so first in LD_PRELOAD; if the program defines malloc itself, build it without its own allocator (Redis: MALLOC=libc)")
 		}
@@ -95,7 +95,7 @@ func notEffective(w World, p process) []Finding {
 
 // staticProgram reports that preloading will not work, before the user tries it.
 func staticProgram(_ World, p process) []Finding {
-	if p.running.How != inspect.Static || p.running.Name == inspect.Ours || p.running.Name == "Go" || p.wantsGranary() != "" {
+	if p.running.How != inspect.Static || p.running.Name == inspect.Granary || p.running.Name == "Go" || p.wantsGranary() != "" {
 		return nil
 	}
 	return one(Note, fmt.Sprintf("the program is static and holds its allocator, %s: no library can be preloaded into it", p.running.Name),
@@ -128,7 +128,7 @@ func several(_ World, p process) []Finding {
 	}
 	f := Finding{Severity: Note, What: fmt.Sprintf("further allocators are loaded but their malloc is not called: %s; %s serves the program", strings.Join(names, ", "), p.running.Name),
 		Remedy: "nothing if the program is linked to them; a program that calls functions only they have (mallctl, MallocExtension) still reaches them, and gets figures of an empty heap"}
-	if p.running.Name != inspect.Ours {
+	if p.running.Name != inspect.Granary {
 		f.Severity, f.Remedy = Warning, "load one allocator: remove the others from LD_PRELOAD, or put the wanted one first"
 	}
 	return []Finding{f}
@@ -144,7 +144,7 @@ func deleted(_ World, p process) []Finding {
 
 // reading checks whether the other commands can read the process.
 func reading(_ World, p process) []Finding {
-	if p.running.Name != inspect.Ours {
+	if p.running.Name != inspect.Granary {
 		return nil
 	}
 	target, err := inspect.Open(p.pid)
@@ -187,7 +187,7 @@ func cgroup(w World, p process) []Finding {
 	}
 	what := fmt.Sprintf("the memory control group %s uses %s of %s", g.Path, term.Bytes(g.Current), term.Bytes(limit))
 	remedy := "find out what the memory is with `granary why PID`, or raise the limit"
-	if p.running.Name == inspect.Ours {
+	if p.running.Name == inspect.Granary {
 		remedy = fmt.Sprintf("`granary ctl %d purge` gives back what is free now; `granary why %d` says what the rest is; else raise the limit", p.pid, p.pid)
 	}
 	if g.High < g.Max && g.Current >= g.High {
@@ -214,7 +214,7 @@ func swapped(_ World, p process) []Finding {
 }
 
 func rseqOff(_ World, p process) []Finding {
-	if p.running.Name != inspect.Ours || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
+	if p.running.Name != inspect.Granary || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
 		return nil
 	}
 	return one(Warning, "GLIBC_TUNABLES switches restartable sequences off, so Granary cannot use its caches for each CPU and is slower",

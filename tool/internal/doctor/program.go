@@ -17,9 +17,9 @@ type program struct {
 var programChecks = []check[program]{
 	{"preload", preloadable},
 	{"own malloc", ownMalloc},
-	{"options", func(w World, _ program) []Finding { return ofOthers(w, inspect.Ours, w.Environ) }},
+	{"options", func(w World, _ program) []Finding { return ofOthers(w, inspect.Granary, w.Environ) }},
 	{"restartable sequences", func(w World, _ program) []Finding {
-		return rseqOff(w, process{running: inspect.Running{Name: inspect.Ours}, environ: w.Environ})
+		return rseqOff(w, process{running: inspect.Running{Name: inspect.Granary}, environ: w.Environ})
 	}},
 }
 
@@ -41,7 +41,7 @@ func preloadable(w World, p program) []Finding {
 	if w.Library == "" {
 		return one(Problem, "libgranary.so was not found, so nothing can be preloaded", "build it with `make`, or name it with --lib PATH or GRANARY_LIB")
 	}
-	if p.file.Kind == inspect.Ours {
+	if p.file.Kind == inspect.Granary {
 		return nil // it is linked already
 	}
 	caller := preload.CurrentCredentials()
@@ -57,7 +57,7 @@ func preloadable(w World, p program) []Finding {
 
 func ownMalloc(_ World, p program) []Finding {
 	switch {
-	case p.file.Kind == inspect.Ours:
+	case p.file.Kind == inspect.Granary:
 		return nil
 	case p.file.Kind != "" && !p.file.Static:
 		return one(Problem, fmt.Sprintf("the program contains %s and calls it directly, so a preloaded malloc serves only the rest of it", p.file.Kind),
@@ -65,7 +65,7 @@ func ownMalloc(_ World, p program) []Finding {
 	case p.file.DefinesMalloc && !p.file.Static:
 		return one(Problem, "the program defines malloc itself, which comes before every preloaded library",
 			"build it without its own malloc, or link it with granary.o")
-	case len(p.file.Needs) > 0 && p.file.Needs[0] != inspect.Ours:
+	case len(p.file.Needs) > 0 && p.file.Needs[0] != inspect.Granary:
 		return one(Note, fmt.Sprintf("it is linked to %s, which is loaded as well; a preloaded Granary comes before it", strings.Join(p.file.Needs, ", ")),
 			"nothing; build it with the C library's malloc to save that memory (Redis: make MALLOC=libc)")
 	case p.file.Go:

@@ -166,13 +166,13 @@ func (c *Collector) emit(out chan<- prometheus.Metric, s sample) {
 	}
 	send(agreedDesc, prometheus.GaugeValue, consistent)
 	for _, m := range s.snapshot.Metrics {
-		send(prometheus.NewDesc(Name(m), sentence(m.Help), labels, nil), kind(m), value(m))
+		send(prometheus.NewDesc(Name(m), helpText(m.Help), labels, nil), kind(m), value(m))
 	}
 	if !c.config.Classes {
 		return
 	}
 	for _, m := range classMetrics {
-		desc := prometheus.NewDesc(Name(m.Metric), sentence(m.Help), append(labels, "size"), nil)
+		desc := prometheus.NewDesc(Name(m.Metric), helpText(m.Help), append(labels, "size"), nil)
 		for _, class := range s.snapshot.Classes {
 			m.Value = m.of(class)
 			send(desc, kind(m.Metric), value(m.Metric), strconv.FormatUint(class.Size, 10))
@@ -180,8 +180,8 @@ func (c *Collector) emit(out chan<- prometheus.Metric, s sample) {
 	}
 }
 
-// sentence adds a capital letter and a full stop to a help text.
-func sentence(text string) string {
+// helpText adds a capital letter and a full stop to a help text.
+func helpText(text string) string {
 	if text == "" {
 		return "No description."
 	}

@@ -24,7 +24,7 @@ type Discovery struct {
 type verdict struct {
 	started uint64 // ticks since boot: tells a process from an earlier one of the same PID
 	at      time.Time
-	ours    bool
+	granary bool
 }
 
 // NewDiscovery returns a Discovery for the processes of proc.
@@ -47,7 +47,7 @@ func (d *Discovery) PIDs(limit int) (pids []int, more int, err error) {
 		}
 		next[pid] = v
 		switch {
-		case !v.ours:
+		case !v.granary:
 		case len(pids) < limit:
 			pids = append(pids, pid)
 		default:
@@ -64,15 +64,15 @@ func (d *Discovery) verdict(pid int) (verdict, bool) {
 		return verdict{}, false
 	}
 	now := d.now()
-	if v, ok := d.seen[pid]; ok && v.started == st.StartTicks && (v.ours || now.Sub(v.at) < recheck) {
+	if v, ok := d.seen[pid]; ok && v.started == st.StartTicks && (v.granary || now.Sub(v.at) < recheck) {
 		return v, true
 	}
 	running, err := inspect.AllocatorOf(d.proc, pid)
-	ours := err == nil && running.Name == inspect.Ours
+	granary := err == nil && running.Name == inspect.Granary
 	if errors.Is(err, os.ErrPermission) {
-		ours = publishes(pid)
+		granary = publishes(pid)
 	}
-	return verdict{started: st.StartTicks, at: now, ours: ours}, true
+	return verdict{started: st.StartTicks, at: now, granary: granary}, true
 }
 
 // publishes is true for a process that may not be read but writes its figures where they may

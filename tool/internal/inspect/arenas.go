@@ -53,7 +53,7 @@ func (w *walker) regions(a *Arena, address uint64, count int) error {
 	size := w.l.constant("region.bytes")
 	rows, err := readAt(w.t.memory, address, count*int(size))
 	if errors.Is(err, errUnmapped) {
-		w.damage("the pieces of arena %d are said to be listed at %#x, where there is no memory", a.Index, address)
+		w.damage("the list of the spans of arena %d would be at %#x, which is not mapped", a.Index, address)
 		return nil
 	}
 	if err != nil {

@@ -35,7 +35,7 @@ func (w *walker) cacheObjects(image *cacheImage) (addresses []uint64, err error)
 	mask := w.l.constant("cache.cursor_mask")
 	whole, err := readAt(w.t.memory, image.address, int(min(w.l.constant("cache.bytes"), 1<<22)))
 	if errors.Is(err, errUnmapped) {
-		w.damage("a cache is said to be at %#x, where there is no memory", image.address)
+		w.damage("a cache would be at %#x, which is not mapped", image.address)
 		return nil, nil
 	}
 	if err != nil {

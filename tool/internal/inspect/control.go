@@ -158,7 +158,7 @@ func (t *Target) noAnswer(c Command, waited time.Duration) error {
 	return failure(ErrNoAnswer, "process %d has not done the %s within %v: %s", t.PID, c.name, waited.Round(time.Millisecond), why)
 }
 
-// checkOptions refuses what the process would refuse, so that the reason is told here.
+// checkOptions refuses what the process would refuse, so that the command prints the reason.
 func (t *Target) checkOptions(c Command) error {
 	if c.name != "set" {
 		return nil

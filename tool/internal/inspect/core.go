@@ -99,7 +99,7 @@ func parseCore(file *os.File) (*core, error) {
 			}
 			notes := make([]byte, p.Filesz)
 			if _, err := p.ReadAt(notes, 0); err != nil {
-				continue // cut off: the libraries are looked for in its memory
+				continue // cut off: the libraries are found in its memory
 			}
 			c.mappings = append(c.mappings, mappingsIn(notes)...)
 		}

@@ -52,7 +52,7 @@ func readBinary(path, name string) (elfFile, error) {
 		return elfFile{}, err
 	}
 	b := facts(file, name)
-	if b.kind == Ours {
+	if b.kind == Granary {
 		b.version = ownVersion(file, name)
 	}
 	elfFiles.Store(key, b)

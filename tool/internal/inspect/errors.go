@@ -20,17 +20,17 @@ var (
 
 // An Error is a message for the user about one of the causes above.
 type Error struct {
-	Cause    error
-	Sentence string
+	Cause   error
+	Message string
 	// Allocator is what a process that does not run Granary runs instead, as far as its mappings
 	// tell ("jemalloc", "the C library's malloc"); set where Cause is ErrNotGranary.
 	Allocator string
 }
 
-func (e *Error) Error() string { return e.Sentence }
+func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.Cause }
 
 func failure(cause error, format string, args ...any) error {
-	return &Error{Cause: cause, Sentence: fmt.Sprintf(format, args...)}
+	return &Error{Cause: cause, Message: fmt.Sprintf(format, args...)}
 }

@@ -26,8 +26,8 @@ const (
 	noteName    = "Granary"
 	noteType    = 1
 	noteVersion = 1
-	maxNotes    = 1 << 16 // bytes of notes looked at in one file
-	maxHeaders  = 64      // program headers looked at in one file
+	maxNotes    = 1 << 16 // bytes of notes read in one file
+	maxHeaders  = 64      // program headers read in one file
 )
 
 // The bases, in the order of the note.

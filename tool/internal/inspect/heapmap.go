@@ -21,9 +21,9 @@ type HeapMap struct {
 	Slabs      []Slab    // by address
 	Medium     []Block   // objects that are a span each, by address, in use or cached
 	Large      []Block   // blocks of whole trackers, by address
-	Arenas     []Arena   // heaps of the program's own, by index; what lies in them is not looked at
+	Arenas     []Arena   // heaps of the program's own, by index; their content is not read
 	Consistent bool      // nothing changed while it was read
-	Damage     []string  // a sentence for each structure that cannot be true
+	Damage     []string  // a message for each structure that contradicts another
 }
 
 // A TrackerState is what a tracker is used for.
@@ -98,7 +98,7 @@ func (s Slab) CleanBytes(osPage uint64) (bytes uint64) {
 type Block struct {
 	Address   uint64
 	Size      uint64 // bytes that may be used; the figures count large blocks in granules
-	Requested uint64 // what was asked for, as far as it is known; large blocks only
+	Requested uint64 // requested bytes, as far as known; large blocks only
 	Cached    bool   // free, but in a cache
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// Ours is Granary's name in the list of allocators.
-const Ours = "granary"
+// Granary is Granary's name in the list of allocators.
+const Granary = "granary"
 
 // How an allocator came into a process.
 const (
@@ -209,7 +209,7 @@ func unneeded(found []library) []library {
 	return out
 }
 
-// preloads are the names the loader was told to load first.
+// preloads are the names in LD_PRELOAD and /etc/ld.so.preload.
 func (p mappedProcess) preloads() []string {
 	var names []string
 	for _, entry := range p.environ {

@@ -131,10 +131,10 @@ func TestStaticAndGoPrograms(t *testing.T) {
 	}{
 		{"plain", "glibc", nil},
 		{"stripped", "glibc", []string{"-s"}},
-		{"ours", Ours, []string{override}},
-		{"ours-stripped", Ours, []string{"-s", override}},
+		{"granary", Granary, []string{override}},
+		{"granary-stripped", Granary, []string{"-s", override}},
 	} {
-		if len(c.args) > 0 && c.want == Ours {
+		if len(c.args) > 0 && c.want == Granary {
 			if _, err := os.Stat(override); err != nil {
 				t.Logf("%s: left out, as the library is not built", c.name)
 				continue
@@ -144,7 +144,7 @@ func TestStaticAndGoPrograms(t *testing.T) {
 		if out, err := exec.Command(cc, append([]string{"-static", "-o", program, source}, c.args...)...).CombinedOutput(); err != nil {
 			t.Skipf("no static C library: %v\n%s", err, out)
 		}
-		if r := running(t, startUnder(t, nil, program)); r.Name != c.want || r.How != Static || c.want == Ours && r.Version == "" {
+		if r := running(t, startUnder(t, nil, program)); r.Name != c.want || r.How != Static || c.want == Granary && r.Version == "" {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}

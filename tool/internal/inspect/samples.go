@@ -71,7 +71,7 @@ type Sample struct {
 	Stack     int           // index into Samples.Stacks
 	Class     int           // 0: a large block
 	Bytes     uint64        // that it takes
-	Requested uint64        // that the program asked for
+	Requested uint64        // requested bytes
 	Objects   float64       // how many it stands for
 	At        time.Duration // when it was allocated, since sampling was switched on
 	Thread    int           // that allocated it

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A species is how an allocator is told from others in a binary: by the name of its library, a
+// A species identifies an allocator in a binary: by the name of its library, a
 // symbol that only it has, or a string that it cannot do without.
 type species struct {
 	name    string
@@ -17,7 +17,7 @@ type species struct {
 }
 
 var allSpecies = []species{
-	{Ours, regexp.MustCompile(`^libgranary\b.*\.so`), []string{"granary_version"}, "GRANARY_CONF", nil},
+	{Granary, regexp.MustCompile(`^libgranary\b.*\.so`), []string{"granary_version"}, "GRANARY_CONF", nil},
 	{"jemalloc", regexp.MustCompile(`^(lib)?jemalloc.*\.so`), []string{"mallctlbymib"}, "<jemalloc>: ", regexp.MustCompile(`\b(\d+\.\d+\.\d+)-\d+-g[0-9a-f]{40}\b`)},
 	{"tcmalloc", regexp.MustCompile(`^(lib)?tcmalloc.*\.so`), []string{"tc_malloc_size", "MallocExtension_Internal_GetStatsInPbtxt", "TCMallocInternalMalloc"},
 		"tcmalloc: large alloc ", regexp.MustCompile(`gperftools (\d+\.\d+(?:\.\d+)?)`)},

@@ -16,7 +16,7 @@ func (w *walker) readEach(what string, spans []span) error {
 	for _, s := range spans {
 		err := w.t.memory.read([]span{s})
 		if errors.Is(err, errUnmapped) {
-			w.damage("a %s is said to be described at %#x, where there is no memory", what, s.address)
+			w.damage("the descriptor of a %s would be at %#x, which is not mapped", what, s.address)
 			clear(s.to)
 			continue
 		}

@@ -75,7 +75,7 @@ func explainSubject(proc procfs.FS, pid int, err error) error {
 	switch {
 	case lookErr != nil:
 		return proc.Explain(pid, lookErr)
-	case errors.Is(err, ErrNotGranary) && running.Name != Ours:
+	case errors.Is(err, ErrNotGranary) && running.Name != Granary:
 		way := "start it with `granary run -- COMMAND`"
 		if running.How == Static {
 			way = "as no library can be preloaded into a static program, link it with granary.o"

@@ -163,6 +163,6 @@ search:
 			}
 		}
 	}
-	sentence := fmt.Sprintf("process %d does not run Granary but %s: start it with `granary run -- COMMAND`", pid, name)
-	return &Error{Cause: ErrNotGranary, Sentence: sentence, Allocator: name}
+	message := fmt.Sprintf("process %d does not run Granary but %s: start it with `granary run -- COMMAND`", pid, name)
+	return &Error{Cause: ErrNotGranary, Message: message, Allocator: name}
 }

@@ -74,7 +74,7 @@ func TestALibraryThatTellsTooLittleIsOfAnotherVersion(t *testing.T) {
 	}
 }
 
-func TestALaterLayoutIsToldApart(t *testing.T) {
+func TestALaterLayoutIsReportedApart(t *testing.T) {
 	r, images := record(t)
 	target, err := open(r, images)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 const (
 	maxChunks   = 1 << 16
 	maxTrackers = 1 << 22 // 8 TiB
-	maxDamage   = 100     // sentences
-	maxPiece    = 1 << 26 // bytes asked for at a time
+	maxDamage   = 100     // messages
+	maxPiece    = 1 << 26 // bytes of one read
 )
 
 // A walker reads the structures of a heap into a HeapMap.

@@ -97,7 +97,7 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-func TestWrongLinesAreOneSentence(t *testing.T) {
+func TestWrongLinesAreOneMessage(t *testing.T) {
 	for args, want := range map[string]string{
 		"redis":                                       "say how many keys",
 		"redis --keys 0":                              "leaves nothing to compute",

@@ -63,7 +63,7 @@ func put(t *testing.T, dir, name, text string, mode os.FileMode) string {
 	return path
 }
 
-func TestRunRefusesInOneSentence(t *testing.T) {
+func TestRunRefusesClearly(t *testing.T) {
 	dir := t.TempDir()
 	library := put(t, dir, "libgranary.so", image(t, elf.EM_X86_64, ""), 0o644)
 	dynamic := image(t, elf.EM_X86_64, glibcLoader)

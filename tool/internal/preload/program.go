@@ -31,17 +31,17 @@ type Program struct {
 	Script      []string // the words after #!, when the file is a script
 }
 
-// A sentence is an error message for the user. Its kind decides the exit code and is not printed.
-type sentence struct {
+// A message is an error message for the user. Its kind decides the exit code and is not printed.
+type message struct {
 	text string
 	kind error
 }
 
-func (s sentence) Error() string { return s.text }
-func (s sentence) Unwrap() error { return s.kind }
+func (s message) Error() string { return s.text }
+func (s message) Unwrap() error { return s.kind }
 
 func sayf(kind error, format string, args ...any) error {
-	return sentence{fmt.Sprintf(format, args...), kind}
+	return message{fmt.Sprintf(format, args...), kind}
 }
 
 // Inspect reads the headers of the program at path.

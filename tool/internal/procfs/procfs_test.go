@@ -146,7 +146,7 @@ func TestPagesAgreeWithWhatWasTouched(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsSaidInASentence(t *testing.T) {
+func TestWhatIsWrongIsReportedClearly(t *testing.T) {
 	_, err := Live().Smaps(1 << 30)
 	if got := Live().Explain(1<<30, err).Error(); !strings.HasPrefix(got, "there is no process 1073741824: it has ended") {
 		t.Error(got)

@@ -38,9 +38,9 @@ type Collector struct {
 	Log      *log.Logger
 	CPU      func() time.Duration // that this process has used
 
-	known map[int]*agentProcess
-	host  string
-	said  map[string]bool // complaints, so that each is made once
+	known  map[int]*agentProcess
+	host   string
+	logged map[string]bool // messages, so that each is logged once
 }
 
 // An agentProcess is one that is sampled.
@@ -54,7 +54,7 @@ type agentProcess struct {
 
 // Run sends until ctx is done, and switches sampling off again where it switched it on.
 func (a *Collector) Run(ctx context.Context) error {
-	a.known, a.said = map[int]*agentProcess{}, map[string]bool{}
+	a.known, a.logged = map[int]*agentProcess{}, map[string]bool{}
 	a.host, _ = os.Hostname() // without it the label is empty
 	defer a.stop()
 	for {
@@ -103,11 +103,11 @@ func (a *Collector) round(ctx context.Context) {
 func (a *Collector) complain(format string, args ...any) {
 	const most = 1000
 	text := fmt.Sprintf(format, args...)
-	if a.said[text] {
+	if a.logged[text] {
 		return
 	}
-	if len(a.said) < most {
-		a.said[text] = true
+	if len(a.logged) < most {
+		a.logged[text] = true
 	}
 	a.Log.Print(text)
 }

@@ -116,15 +116,15 @@ func (o agentOptions) discover(proc procfs.FS) (func(int) ([]int, int, error), e
 	found := exporter.NewDiscovery(proc, time.Now)
 	return func(limit int) (pids []int, more int, err error) {
 		const all = 1 << 20
-		ours, _, err := found.PIDs(all)
-		pids, more = chooseProcesses(proc, match, ours, limit)
+		granary, _, err := found.PIDs(all)
+		pids, more = chooseProcesses(proc, match, granary, limit)
 		return pids, more, err
 	}, nil
 }
 
 // chooseProcesses keeps the processes whose names match, at most limit, and counts the others of them.
-func chooseProcesses(proc procfs.FS, match *regexp.Regexp, ours []int, limit int) (pids []int, more int) {
-	for _, pid := range ours {
+func chooseProcesses(proc procfs.FS, match *regexp.Regexp, granary []int, limit int) (pids []int, more int) {
+	for _, pid := range granary {
 		if name, err := proc.Comm(pid); err != nil || !match.MatchString(name) {
 			continue
 		}

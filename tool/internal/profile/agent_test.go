@@ -76,7 +76,7 @@ func TestRoundsKeepTheirShareOfTheCPU(t *testing.T) {
 	}
 }
 
-func TestWrongOptionsAreSaid(t *testing.T) {
+func TestWrongOptionsAreReported(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "say where to send", "--push x": "no address", "--push http://h --every 1ms": "1s or more",
 		"--push http://h --cpu-share 2": "--cpu-share", "--push http://h --label x": "name=value",

@@ -130,7 +130,7 @@ func newBuilder(h Heap) *builder {
 }
 
 // sharedLibrary is the path if it is that of a library of its own; empty where the allocator is linked into
-// the program and its code cannot be told apart.
+// the program and its code cannot be distinguished.
 func sharedLibrary(path string) string {
 	if strings.Contains(filepath.Base(path), ".so") {
 		return path

@@ -54,7 +54,7 @@ var dwarfStack, dwarfFrame = map[string]uint64{"amd64": 7, "arm64": 31}[runtime.
 // unwind leaves the allocator's frames one by one.
 func (e *exit) unwind(m cpushare.Moment) uint64 {
 	const most = 32 // frames
-	at, look := m.Address, m.Address
+	at, lookup := m.Address, m.Address
 	stack, frame, link := m.Stack, m.Frame, m.Link
 	read := func(address uint64) uint64 {
 		if i := address - m.Stack; i+8 <= uint64(len(m.Top)) && i+8 >= 8 {
@@ -63,7 +63,7 @@ func (e *exit) unwind(m cpushare.Moment) uint64 {
 		return 0
 	}
 	for range most {
-		virtual, inside := e.virtual(look)
+		virtual, inside := e.virtual(lookup)
 		if !inside {
 			if at == m.Address {
 				return 0 // it never was inside
@@ -92,7 +92,7 @@ func (e *exit) unwind(m cpushare.Moment) uint64 {
 		if link == 0 {
 			return 0
 		}
-		at, look, stack = link, link-1, base
+		at, lookup, stack = link, link-1, base
 	}
 	return 0
 }

@@ -171,7 +171,7 @@ func TestDiffIsWhatGrew(t *testing.T) {
 	testkit.Check(t, "testdata/diff.golden", out.Bytes())
 }
 
-func TestEmptyProfileIsSaid(t *testing.T) {
+func TestEmptyProfileIsReported(t *testing.T) {
 	h := Heap{Samples: &inspect.Samples{}}
 	var out bytes.Buffer
 	WriteText(&out, h.Build().Profile, 1, 0, 0, 0)

@@ -143,7 +143,7 @@ func TestParcaReadsWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestWrongAddressesAreSaid(t *testing.T) {
+func TestWrongAddressesAreReported(t *testing.T) {
 	for _, c := range [][2]string{{"pyroscope", "localhost:4040"}, {"parca", ""}, {"jaeger", "http://localhost"}} {
 		if _, err := NewPushServer(c[0], c[1], nil); err == nil {
 			t.Errorf("%v was accepted", c)

@@ -95,21 +95,21 @@ func Subtract(after, before *profile.Profile) (*profile.Profile, error) {
 }
 
 func show(ctx context.Context, env cli.Env, out output, kinds map[string]*bool, p *profile.Profile, words []string) error {
-	kind, asked, err := chosen(kinds)
+	kind, explicit, err := chosen(kinds)
 	if err != nil {
 		return err
 	}
 	if err := out.check(); err != nil {
 		return err
 	}
-	if asked && Index(p, kind.Type) < 0 {
+	if explicit && Index(p, kind.Type) < 0 {
 		var names []string
 		for _, t := range p.SampleType {
 			names = append(names, t.Type)
 		}
 		return fmt.Errorf("the profile does not tell %s: it has %s", kind.Type, list(names))
 	}
-	if !asked && Index(p, kind.Type) < 0 {
+	if !explicit && Index(p, kind.Type) < 0 {
 		kind = Kind{Type: p.SampleType[DefaultIndex(p)].Type}
 	}
 	return out.write(ctx, env, p, kind, words)

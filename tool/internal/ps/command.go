@@ -71,7 +71,7 @@ func (o options) run(ctx context.Context, env cli.Env, args []string) error {
 	switch {
 	case o.json:
 		err = term.JSON(env.Stdout, list)
-	case o.allocator == inspect.Ours && len(list.Processes) == 0:
+	case o.allocator == inspect.Granary && len(list.Processes) == 0:
 		_, err = fmt.Fprintln(env.Stdout, noneYet)
 	default:
 		width, _ := term.Width(env.Stdout)
@@ -80,7 +80,7 @@ func (o options) run(ctx context.Context, env cli.Env, args []string) error {
 	return finish(env, list, len(pids) > 0, err)
 }
 
-// noneYet is what a machine without Granary processes is told.
+// noneYet is the text for a machine without Granary processes.
 const noneYet = `No process that you may read runs under Granary.
 
   granary run -- COMMAND         start a program under it

@@ -113,7 +113,7 @@ func One(proc procfs.FS, pid int) (Process, error) {
 
 // ownFigures are a Granary process's own; nil of one that has not allocated yet, which cannot tell.
 func ownFigures(running inspect.Running, pid int) *inspect.Snapshot {
-	if running.Name != inspect.Ours {
+	if running.Name != inspect.Granary {
 		return nil
 	}
 	target, err := inspect.Open(pid)

@@ -91,7 +91,7 @@ func TestStoppedProcess(t *testing.T) {
 	}
 }
 
-func TestProcessOfAnotherUserIsRefusedInASentence(t *testing.T) {
+func TestProcessOfAnotherUserIsRefusedClearly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
@@ -145,7 +145,7 @@ func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err != nil || p.Allocator.Name != inspect.Ours || p.RSS < 128<<20 || p.Heap < 64<<20 || p.Heap > 100<<20 {
+	if err != nil || p.Allocator.Name != inspect.Granary || p.RSS < 128<<20 || p.Heap < 64<<20 || p.Heap > 100<<20 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -167,7 +167,7 @@ func TestTheVersionIsTheLibrarysOwn(t *testing.T) {
 	pid := testkit.Python(t, "print('ready', flush=True); import time; time.sleep(60)", "LD_PRELOAD="+named).Pid
 	for _, state := range []string{"in place", "gone"} {
 		p, err := One(procfs.Live(), pid)
-		if err != nil || p.Allocator.Name != inspect.Ours || p.Allocator.Version != want.Version {
+		if err != nil || p.Allocator.Name != inspect.Granary || p.Allocator.Version != want.Version {
 			t.Errorf("its file %s: %+v (%v), want version %s", state, p.Allocator, err, want.Version)
 		}
 		if running, err := inspect.AllocatorOf(procfs.Live(), pid); state == "in place" && running.Version != want.Version {
@@ -188,7 +188,7 @@ func TestTheHeapIsWhatIsResidentOfIt(t *testing.T) {
 	}
 }
 
-func TestAMachineWithoutGranaryIsToldHowToGetTheFirst(t *testing.T) {
+func TestAMachineWithoutGranaryIsReportedHowToGetTheFirst(t *testing.T) {
 	plain := testkit.Sleep(t, "LD_PRELOAD=")
 	out, errs, code := call("--allocator", "granary", strconv.Itoa(plain.Pid))
 	if code != 0 || !strings.Contains(out, "granary run -- COMMAND") {

@@ -46,7 +46,7 @@ func usable(t *testing.T, preload string) []uint64 {
 	return sizes
 }
 
-func TestGranaryTakesWhatIsSaid(t *testing.T) {
+func TestGranaryTakesWhatIsReported(t *testing.T) {
 	l, err := inspect.OpenLibrary(testkit.Library(t))
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func (o *object) function(address uint64) (string, bool) {
 // lines is the DWARF of a file, read as far as it is needed.
 type lines struct {
 	data   *dwarf.Data
-	reader *dwarf.Reader // looks for units
+	reader *dwarf.Reader // finds units
 	units  map[dwarf.Offset]*unit
 }
 

@@ -25,7 +25,7 @@ type Frame struct {
 // An Outcome is the result of Symbolize: the number of addresses and of those that have a name now.
 type Outcome struct {
 	Addresses, Named int
-	Missing          []string // a sentence for each file without symbols
+	Missing          []string // a message for each file without symbols
 }
 
 // Symbolize names the locations of p that have no name yet. What cannot be named stays an address,

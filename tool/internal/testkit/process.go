@@ -36,9 +36,9 @@ func Python(t testing.TB, program string, environ ...string) *os.Process {
 		t.Fatal(err)
 	}
 	StartProcess(t, cmd)
-	said := make([]byte, 16)
-	if n, err := out.Read(said); err != nil || !strings.HasPrefix(string(said[:n]), "ready") {
-		t.Fatalf("python said %q (%v)", said[:n], err)
+	line := make([]byte, 16)
+	if n, err := out.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "ready") {
+		t.Fatalf("python wrote %q (%v)", line[:n], err)
 	}
 	return cmd.Process
 }

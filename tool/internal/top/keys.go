@@ -27,7 +27,7 @@ func keys() []key {
 	return []key{
 		{[]string{"up", "k"}, inList, "up, k", "", "to the process above", func(m Model) (tea.Model, tea.Cmd) { return m.move(-1), nil }},
 		{[]string{"down", "j"}, inList, "down, j", "", "to the process below", func(m Model) (tea.Model, tea.Cmd) { return m.move(1), nil }},
-		{[]string{"enter", "right"}, inList, "enter", "enter open", "look into the process", Model.open},
+		{[]string{"enter", "right"}, inList, "enter", "enter open", "open the process", Model.open},
 		{[]string{"esc", "left", "backspace"}, inProcess, "esc", "esc list", "back to the list", Model.back},
 		{[]string{"s"}, inList, "s", "s sort", "sort by the next column", func(m Model) (tea.Model, tea.Cmd) { return m.sort(), nil }},
 		{[]string{"s"}, inProcess, "s", "s sort", "sort the size classes, or the stacks, by the next column", func(m Model) (tea.Model, tea.Cmd) {
@@ -39,7 +39,7 @@ func keys() []key {
 			return m, nil
 		}},
 		{[]string{"g"}, inList, "g", "g granary only", "only processes that run Granary, or all", func(m Model) (tea.Model, tea.Cmd) {
-			m.ours, m.cursor = !m.ours, 0
+			m.granaryOnly, m.cursor = !m.granaryOnly, 0
 			return m, nil
 		}},
 		{[]string{"p"}, inProcess, "p", "p stacks", "sample who allocates and what grows, or stop that", Model.profile},

@@ -26,11 +26,11 @@ type Model struct {
 	helping       bool
 	note          string // the outcome of the last key, until the next
 
-	list    ps.List
-	listErr error
-	order   int // index into orders
-	ours    bool
-	cursor  int
+	list        ps.List
+	listErr     error
+	order       int // index into orders
+	granaryOnly bool
+	cursor      int
 
 	pid       int // the process shown; 0 for the list
 	round     int // tells answers for an earlier process from those for this
@@ -147,7 +147,7 @@ func (m *Model) arrange(selected int) {
 
 // shown are the rows of the list.
 func (m Model) shown() []ps.Process {
-	if !m.ours {
+	if !m.granaryOnly {
 		return m.list.Processes
 	}
 	l := ps.List{Processes: append([]ps.Process(nil), m.list.Processes...)}

@@ -88,7 +88,7 @@ func (l Live) Sample(_ context.Context, pid int) (Sample, error) {
 	for _, kind := range procfs.MemoryKinds() {
 		s.Kinds = append(s.Kinds, Part{kind.String(), sum[kind]})
 	}
-	if s.Allocator.Name == inspect.Ours {
+	if s.Allocator.Name == inspect.Granary {
 		target, err := inspect.Open(pid)
 		if err != nil {
 			return s, err

@@ -84,7 +84,7 @@ func (y why) figure(name string) (uint64, bool) {
 	return y.h.Snapshot.Value(name)
 }
 
-// most is how many causes are told.
+// most is how many causes are printed.
 const most = 3
 
 // causes are the largest steps in words. Live counts as one, not as request and rounding.

@@ -20,7 +20,7 @@ func Explain(proc procfs.FS, pid int) (Waterfall, error) {
 		return Waterfall{}, proc.Explain(pid, err)
 	}
 	subject := fmt.Sprintf("process %d (%s), %s", pid, name, running.Describe())
-	if running.Name == inspect.Ours {
+	if running.Name == inspect.Granary {
 		return steadiest(func() (Waterfall, error) { return granary(proc, pid, subject) })
 	}
 	regions, err := procfs.Footprint(proc, pid)
@@ -31,7 +31,7 @@ func Explain(proc procfs.FS, pid int) (Waterfall, error) {
 	if err != nil {
 		return Waterfall{}, err
 	}
-	return ForForeign(pid, subject, running, regions, kernel), nil
+	return OfOtherAllocator(pid, subject, running, regions, kernel), nil
 }
 
 // A process that runs on changes between the sources. The reading in which they agree best is taken,

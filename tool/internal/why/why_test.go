@@ -154,7 +154,7 @@ func TestOtherAllocators(t *testing.T) {
 	})
 	for _, name := range []string{"glibc", "jemalloc"} {
 		var out bytes.Buffer
-		w := ForForeign(77, "process 77 (app), "+name, inspect.Running{Name: name}, regions, procfs.TotalRSS(regions))
+		w := OfOtherAllocator(77, "process 77 (app), "+name, inspect.Running{Name: name}, regions, procfs.TotalRSS(regions))
 		if w.RSS != w.Kernel {
 			t.Errorf("%s: the sum is %d, RSS %d", name, w.RSS, w.Kernel)
 		}

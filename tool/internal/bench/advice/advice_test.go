@@ -55,7 +55,7 @@ func TestTheBestIsNamedWithByHowMuch(t *testing.T) {
 	if v.Rows != 2 || v.Standings[0].Contender.Name != "granary" || math.Abs(v.Standings[2].Cost-1.5) > 0.02 || math.Abs(v.Standings[1].ToBest.Ratio-1.1) > 0.01 {
 		t.Errorf("%+v", v)
 	}
-	text := strings.Join(v.Sentences(), " ")
+	text := strings.Join(v.Text(), " ")
 	if !strings.Contains(text, "granary. jemalloc needs ") || !strings.Contains(text, "% more time for the same work (98 % interval +") {
 		t.Errorf("said %q", text)
 	}
@@ -66,23 +66,23 @@ func TestTheBestIsNamedWithByHowMuch(t *testing.T) {
 
 func TestEqualsAreCalledEqualWithWhatWouldTell(t *testing.T) {
 	v := judge(t, results(5, 0.05, even, even), "throughput")
-	text := strings.Join(v.Sentences(), " ")
+	text := strings.Join(v.Text(), " ")
 	if !strings.Contains(text, ": no difference shown between") || !strings.Contains(text, " in all would show a difference of 3 %") {
 		t.Errorf("said %q", text)
 	}
 	one := judge(t, results(1, 0.05, even, even), "throughput")
-	if text := strings.Join(one.Sentences(), " "); !strings.Contains(text, "one round cannot show any") {
+	if text := strings.Join(one.Text(), " "); !strings.Contains(text, "one round cannot show any") {
 		t.Errorf("said %q", text)
 	}
 }
 
 // Two rounds bound little: neither an interval to millions nor hundreds of rounds are worth a reader's time.
-func TestWhatTwoRoundsCannotShowIsSaidWithoutHugeNumbers(t *testing.T) {
+func TestWhatTwoRoundsCannotShowIsReportedWithoutHugeNumbers(t *testing.T) {
 	if text := span(estimate.Interval{Low: 0.2, High: 2045613}); text != "98 % interval from 0.20 times on: too few rounds to bound it" {
 		t.Errorf("said %q", text)
 	}
 	v := judge(t, results(2, 0.9, even, even), "throughput")
-	if text := strings.Join(v.Sentences(), " "); !strings.Contains(text, "the rounds differ too much to show a difference of 3 % on this machine") {
+	if text := strings.Join(v.Text(), " "); !strings.Contains(text, "the rounds differ too much to show a difference of 3 % on this machine") {
 		t.Errorf("said %q", text)
 	}
 }
@@ -94,7 +94,7 @@ func TestAContenderThatDidNotFinishIsNotJudged(t *testing.T) {
 	if last := v.Standings[2]; last.Contender.Name != "granary" || last.Missing != 1 {
 		t.Errorf("%+v", v.Standings)
 	}
-	if text := strings.Join(v.Sentences(), " "); !strings.Contains(text, "did not finish: granary") {
+	if text := strings.Join(v.Text(), " "); !strings.Contains(text, "did not finish: granary") {
 		t.Errorf("said %q", text)
 	}
 	if _, ok := Judge(&result.Results{}, Goals[0]); ok {

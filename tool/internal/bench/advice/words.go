@@ -13,7 +13,7 @@ import (
 const effect = 0.03
 
 // Sentences returns the verdict as text.
-func (v Verdict) Sentences() []string {
+func (v Verdict) Text() []string {
 	best := v.Standings[0]
 	var out []string
 	var same, worse, missing []string

@@ -86,7 +86,7 @@ func TestBootstrapIsRepeatableAndBounded(t *testing.T) {
 	}
 }
 
-func TestBootstrapCoversTheTruth(t *testing.T) {
+func TestBootstrapCoversTheTrueValue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	covered := 0
 	for trial := range 200 {

@@ -40,7 +40,7 @@ func All(r *result.Results) []Group {
 // Reference is the contender that ratios are relative to: Granary, else the first contender.
 func Reference(r *result.Results) string {
 	for _, c := range r.Contenders {
-		if c.Name == inspect.Ours {
+		if c.Name == inspect.Granary {
 			return c.Name
 		}
 	}

@@ -65,7 +65,7 @@ func TestThrottlingOfBothVersions(t *testing.T) {
 	}
 }
 
-func TestWhereNoGroupCanBeMadeThatIsSaidAndNothingIsLeft(t *testing.T) {
+func TestWhereNoGroupCanBeMadeThatIsReportedAndNothingIsLeft(t *testing.T) {
 	proc := machine(t, 2, "x", nil) // a folder that is made there has no memory.current
 	if _, err := MakeGroup(proc); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("err = %v", err)

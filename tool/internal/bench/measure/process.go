@@ -251,11 +251,11 @@ func Lines(ctx context.Context, path string, args, env []string, line func(strin
 		return ctx.Err()
 	}
 	if err != nil {
-		said := strings.TrimSpace(complaints.String())
-		if said == "" {
-			said = last
+		message := strings.TrimSpace(complaints.String())
+		if message == "" {
+			message = last
 		}
-		return fmt.Errorf("%s failed (%w): %.500s", path, err, strings.ReplaceAll(said, "\n", " | "))
+		return fmt.Errorf("%s failed (%w): %.500s", path, err, strings.ReplaceAll(message, "\n", " | "))
 	}
 	return nil
 }

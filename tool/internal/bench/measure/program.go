@@ -110,9 +110,9 @@ func (p *Process) fork(spec Spec, variables []string, log *os.File) error {
 	shell.Env, shell.Dir = spec.Env, spec.Dir
 	shell.ExtraFiles = []*os.File{gate, far, log}
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: spec.Credential}
-	said, err := shell.Output()
+	text, err := shell.Output()
 	if err == nil {
-		_, err = fmt.Sscan(string(said), &p.pid, &p.held.guard)
+		_, err = fmt.Sscan(string(text), &p.pid, &p.held.guard)
 	}
 	if err != nil {
 		opener.Close()

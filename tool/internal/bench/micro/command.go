@@ -19,8 +19,10 @@ type options struct {
 // Rounds are as many in a quick run: its programs are short, not few.
 var Rounds = session.Rounds{Full: 3, Quick: 3}
 
-// Setup declares the flags of `granary bench micro` and returns its work.
-func Setup(fs *pflag.FlagSet) cli.Action {
+// Command is the row of `granary bench micro` in the table of commands.
+var Command = cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Setup: setup}
+
+func setup(fs *pflag.FlagSet) cli.Action {
 	o := &options{}
 	o.declare(fs)
 	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error { return o.command(ctx, env) })

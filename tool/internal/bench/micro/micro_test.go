@@ -107,7 +107,7 @@ func micro(t *testing.T, suiteText, program string, more ...string) (stdout stri
 	var out, errs bytes.Buffer
 	args := append([]string{"--suite", path, "--programs", programs, "--allocators", "glibc", "--rounds", "2"}, more...)
 	fs := pflag.NewFlagSet("bench micro", pflag.ContinueOnError)
-	act := Setup(fs)
+	act := setup(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestCommandExplainsFailures(t *testing.T) {
 	}
 }
 
-func TestProgramsThatAreNotBuiltAreSaidOnce(t *testing.T) {
+func TestProgramsThatAreNotBuiltAreReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	suite := Suite{Programs: []Program{{Name: "one"}, {Name: "two"}}}
 	if err := suite.built(dir); err == nil || !strings.Contains(err.Error(), "build it with `make bench`") {

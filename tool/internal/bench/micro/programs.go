@@ -111,11 +111,11 @@ func (s Suite) Rows() []result.Row {
 		row := func(metric, unit string) {
 			out = append(out, result.Row{Phase: p.Name, Metric: metric, Unit: unit, Better: result.Lower})
 		}
-		if said(p.Time) {
+		if given(p.Time) {
 			row(result.MetricWall, "s")
 			row(result.MetricCPU, "s")
 		}
-		if said(p.RSS) {
+		if given(p.RSS) {
 			row(result.MetricPeakRSS, "bytes")
 		}
 		row(result.MetricFaults, "count")
@@ -126,7 +126,7 @@ func (s Suite) Rows() []result.Row {
 	return out
 }
 
-func said(flag *bool) bool { return flag == nil || *flag }
+func given(flag *bool) bool { return flag == nil || *flag }
 
 // Path is the executable in the folder of programs.
 func (p Program) Path(dir string) (string, error) {

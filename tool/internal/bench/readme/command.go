@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const ours = inspect.Ours
+const granary = inspect.Granary
 
 type allocator = allocators.Contender
 

@@ -192,7 +192,7 @@ func readFile(t *testing.T, path string) []byte {
 	return data
 }
 
-func TestASingleRoundIsSaidToShowNothing(t *testing.T) {
+func TestASingleRoundIsReportedToShowNothing(t *testing.T) {
 	dir := project(t, results(1, 1, 1.3))
 	if _, err := command(t, dir, filepath.Join(dir, "results/today")); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestASingleRoundIsSaidToShowNothing(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDrawnIsSaid(t *testing.T) {
+func TestWhatCannotBeDrawnIsReported(t *testing.T) {
 	dir := project(t, results(3, 1, 1))
 	outside := t.TempDir()
 	for sentence, args := range map[string][]string{

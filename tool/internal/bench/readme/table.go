@@ -232,10 +232,10 @@ func plot(results []*result.Results, l Layout) ([]byte, error) {
 			some := false
 			for i, c := range l.Columns {
 				name := c.contender(r)
-				if name == "" || name == ours {
+				if name == "" || name == granary {
 					continue
 				}
-				effect, ok := advice.Effect(r, goal.goal, name, ours)
+				effect, ok := advice.Effect(r, goal.goal, name, granary)
 				if !ok {
 					continue
 				}

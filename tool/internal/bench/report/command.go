@@ -128,7 +128,7 @@ func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) 
 	if !ok || len(r.Contenders) < 2 {
 		return
 	}
-	fmt.Fprintf(out, "\n%s\n\n", strings.Join(verdict.Sentences(), "\n"))
+	fmt.Fprintf(out, "\n%s\n\n", strings.Join(verdict.Text(), "\n"))
 	if service == "" {
 		return
 	}

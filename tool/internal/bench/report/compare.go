@@ -62,7 +62,7 @@ func compareRow(r *result.Results, row result.Row, values []map[int]float64, aga
 		line.Cells[i] = summarise(values[i])
 	}
 	all := func(int) bool { return true }
-	peer := func(i int) bool { return !r.Contenders[i].Ours() }
+	peer := func(i int) bool { return !r.Contenders[i].IsGranary() }
 	best, reference := bestOf(line, all), bestOf(line, all)
 	if against == BestPeer {
 		reference = bestOf(line, peer)

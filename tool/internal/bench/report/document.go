@@ -47,7 +47,7 @@ func Document(out io.Writer, r *result.Results, tables []Table, against Against)
 	for _, t := range losses {
 		t.Markdown(out)
 	}
-	if HasOurs(r) && len(losses) == 0 {
+	if HasGranaryAndPeer(r) && len(losses) == 0 {
 		fmt.Fprintf(out, "%s\n\n", LosesNowhere)
 	}
 	for i := len(tables) - 1; i >= 0; i-- {

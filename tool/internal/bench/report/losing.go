@@ -11,15 +11,15 @@ import (
 
 // A Loss is a row in which a peer is ahead of Granary.
 type Loss struct {
-	Row, Ours, Best, Who, By string
-	Cost                     float64
+	Row, Granary, Best, Who, By string
+	Cost                        float64
 }
 
-// HasOurs reports whether the results compare Granary with a peer.
-func HasOurs(r *result.Results) bool {
-	peer := func(c allocators.Contender) bool { return !c.Ours() }
-	ours := func(c allocators.Contender) bool { return c.Name == inspect.Ours }
-	return slices.ContainsFunc(r.Contenders, ours) && slices.ContainsFunc(r.Contenders, peer)
+// HasGranaryAndPeer reports whether the results compare Granary with a peer.
+func HasGranaryAndPeer(r *result.Results) bool {
+	peer := func(c allocators.Contender) bool { return !c.IsGranary() }
+	granary := func(c allocators.Contender) bool { return c.Name == inspect.Granary }
+	return slices.ContainsFunc(r.Contenders, granary) && slices.ContainsFunc(r.Contenders, peer)
 }
 
 // tolerated is the largest ratio at which a row of a single round is not listed as a loss.
@@ -32,7 +32,7 @@ func Losing(r *result.Results) (shown, behind []Loss) {
 	for _, line := range Compare(r, BestPeer) {
 		reference := slices.IndexFunc(line.Cells, func(c Cell) bool { return c.Reference })
 		for i, c := range line.Cells {
-			if reference < 0 || r.Contenders[i].Name != inspect.Ours || c.Rounds == 0 || c.Cost <= 1 {
+			if reference < 0 || r.Contenders[i].Name != inspect.Granary || c.Rounds == 0 || c.Cost <= 1 {
 				continue
 			}
 			loss := Loss{
@@ -71,7 +71,7 @@ const (
 // Losses returns the tables of Losing for the start of a report. It returns none if the results do not
 // contain Granary and a peer.
 func Losses(r *result.Results) []Table {
-	if !HasOurs(r) {
+	if !HasGranaryAndPeer(r) {
 		return nil
 	}
 	shown, behind := Losing(r)
@@ -84,7 +84,7 @@ func lossTable(title string, losses []Loss) []Table {
 	}
 	t := Table{Title: title, Header: []string{"row", "Granary", "best peer", "who", "worse by"}}
 	for _, l := range losses {
-		t.Rows = append(t.Rows, []string{l.Row, l.Ours, l.Best, l.Who, l.By})
+		t.Rows = append(t.Rows, []string{l.Row, l.Granary, l.Best, l.Who, l.By})
 	}
 	return []Table{t}
 }

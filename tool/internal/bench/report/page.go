@@ -23,25 +23,25 @@ var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{"
 
 // content is what the template shows.
 type content struct {
-	Results    *result.Results
-	Ours       bool // Granary and a peer are among the contenders
-	When       string
-	Machine    string
-	Losing     []Loss
-	Behind     []Loss
-	Verdicts   []verdict
-	Phases     []phase
-	Groups     []group
-	Noise      []noise
-	Disturbed  string
-	Legend     string
-	Confidence string
+	Results         *result.Results
+	ComparesGranary bool // Granary and a peer are among the contenders
+	When            string
+	Machine         string
+	Losing          []Loss
+	Behind          []Loss
+	Verdicts        []verdict
+	Phases          []phase
+	Groups          []group
+	Noise           []noise
+	Disturbed       string
+	Legend          string
+	Confidence      string
 }
 
 type verdict struct {
 	Title     string
 	Chosen    bool
-	Sentences []string
+	Text      []string
 	Standings []standing
 	Pairs     [][]string
 	Recipes   []advice.Recipe
@@ -83,7 +83,7 @@ func WritePage(out io.Writer, r *result.Results, goal advice.Goal) error {
 	}
 	lines := Compare(r, BestOfAll)
 	c.Losing, c.Behind = Losing(r)
-	c.Ours = HasOurs(r)
+	c.ComparesGranary = HasGranaryAndPeer(r)
 	c.Verdicts = verdicts(r, goal)
 	c.Phases = phases(lines)
 	c.Disturbed = Disturbance(r)
@@ -125,7 +125,7 @@ func verdicts(r *result.Results, goal advice.Goal) []verdict {
 		if !ok {
 			continue
 		}
-		v := verdict{Title: g.Title, Chosen: g.Name == goal.Name, Sentences: judged.Sentences(), Best: judged.Standings[0].Contender.Name,
+		v := verdict{Title: g.Title, Chosen: g.Name == goal.Name, Text: judged.Text(), Best: judged.Standings[0].Contender.Name,
 			Recipes: advice.Deploy(judged.Standings[0].Contender, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))

@@ -176,7 +176,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestDisturbedRunsAreTold(t *testing.T) {
+func TestDisturbedRunsAreReported(t *testing.T) {
 	r := &result.Results{Machine: result.Machine{CPUs: 2}, Runs: []result.Run{{Seconds: 10, OthersCPU: 0.5}, {Seconds: 10, OthersCPU: 4, Stolen: 1}}}
 	if got := Disturbance(r); !strings.HasPrefix(got, "In 1 of 2 runs") || !strings.Contains(got, "in the worst 25 %") {
 		t.Errorf("said %q", got)

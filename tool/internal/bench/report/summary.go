@@ -54,8 +54,8 @@ func Text(all []*result.Results, suite result.Suite, block, link string) []byte 
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
 	facts(&b, all)
-	for _, sentence := range suite.Said {
-		fmt.Fprintf(&b, "%s\n\n", sentence)
+	for _, remark := range suite.Remarks {
+		fmt.Fprintf(&b, "%s\n\n", remark)
 	}
 	b.WriteString(block)
 	for _, t := range losing(all) {
@@ -71,9 +71,9 @@ func remarks(b *bytes.Buffer, all []*result.Results) {
 	var order []string
 	who := map[string][]string{}
 	for _, r := range all {
-		var said bytes.Buffer
-		Remarks(&said, r)
-		for line := range strings.Lines(said.String()) {
+		var text bytes.Buffer
+		Remarks(&text, r)
+		for line := range strings.Lines(text.String()) {
 			line = strings.TrimPrefix(strings.TrimSpace(line), "Note: ")
 			if who[line] == nil {
 				order = append(order, line)
@@ -125,7 +125,7 @@ func losing(all []*result.Results) []Table {
 				losses = single
 			}
 			for _, l := range losses {
-				rows = append(rows, found{[]string{r.Scenario, l.Row, l.Ours, l.Best, l.Who, l.By}, l.Cost})
+				rows = append(rows, found{[]string{r.Scenario, l.Row, l.Granary, l.Best, l.Who, l.By}, l.Cost})
 			}
 		}
 		slices.SortStableFunc(rows, func(x, y found) int { return cmp.Compare(y.cost, x.cost) })

@@ -157,8 +157,8 @@ func Disturbance(r *result.Results) string {
 
 // Remarks writes the failures and the remarks of the results.
 func Remarks(out io.Writer, r *result.Results) {
-	if sentence := Disturbance(r); sentence != "" {
-		fmt.Fprintf(out, "Note: %s\n", sentence)
+	if note := Disturbance(r); note != "" {
+		fmt.Fprintf(out, "Note: %s\n", note)
 	}
 	for _, f := range r.Failures {
 		who := strings.TrimSpace(f.Subject + " " + f.Contender)

@@ -134,7 +134,7 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := (result.Suite{Size: "quick", Said: []string{"Bounded to 40m."}}).Write(dir); err != nil {
+	if err := (result.Suite{Size: "quick", Remarks: []string{"Bounded to 40m."}}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	out, err := run(t, "bench report", dir)

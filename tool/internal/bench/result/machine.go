@@ -73,19 +73,19 @@ func chosen(line string) string {
 // group often does not exist; there the root of the tree is its group.
 func limits(read func(string) string) (memory, cpu string) {
 	groups := read("proc/self/cgroup")
-	look := func(mount, controller, name string) string {
+	limit := func(mount, controller, name string) string {
 		own := read(filepath.Join("sys/fs/cgroup", mount, groupOf(groups, controller), name))
 		if own == "" {
 			own = read(filepath.Join("sys/fs/cgroup", mount, name))
 		}
 		return own
 	}
-	memory, cpu = unlimited(look("", "", "memory.max")), unlimited(look("", "", "cpu.max"))
+	memory, cpu = unlimited(limit("", "", "memory.max")), unlimited(limit("", "", "cpu.max"))
 	if memory == "" {
-		memory = unlimited(look("memory", "memory", "memory.limit_in_bytes"))
+		memory = unlimited(limit("memory", "memory", "memory.limit_in_bytes"))
 	}
-	if quota := look("cpu", "cpu", "cpu.cfs_quota_us"); cpu == "" && quota != "" && !strings.HasPrefix(quota, "-") {
-		cpu = quota + " " + look("cpu", "cpu", "cpu.cfs_period_us")
+	if quota := limit("cpu", "cpu", "cpu.cfs_quota_us"); cpu == "" && quota != "" && !strings.HasPrefix(quota, "-") {
+		cpu = quota + " " + limit("cpu", "cpu", "cpu.cfs_period_us")
 	}
 	return memory, cpu
 }

@@ -102,7 +102,7 @@ func (s *Sample) Get(phase, metric string) (float64, bool) {
 func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
 
 // Note records a remark about all results of the run.
-func (s *Sample) Note(sentence string) { s.notes = append(s.notes, sentence) }
+func (s *Sample) Note(note string) { s.notes = append(s.notes, note) }
 
 // Ran records when the run was and what disturbed it.
 func (s *Sample) Ran(run Run) { s.run = &run }
@@ -163,8 +163,8 @@ func (r *Results) Add(contender string, round int, s Sample) {
 		series.Contender, series.Round = contender, round
 		r.Series = append(r.Series, series)
 	}
-	for _, sentence := range s.notes {
-		r.Note(sentence)
+	for _, note := range s.notes {
+		r.Note(note)
 	}
 	if s.run != nil {
 		run := *s.run
@@ -196,9 +196,9 @@ func (r *Results) RoundsOf(contender string) int {
 }
 
 // Note adds a remark about all results, unless they already contain it.
-func (r *Results) Note(sentence string) {
-	if !slices.Contains(r.Notes, sentence) {
-		r.Notes = append(r.Notes, sentence)
+func (r *Results) Note(note string) {
+	if !slices.Contains(r.Notes, note) {
+		r.Notes = append(r.Notes, note)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 // A Suite records how the results in a folder of several scenarios were measured.
 type Suite struct {
-	Size string   `json:"size"`
-	Said []string `json:"said"` // a remark for each call of the command that added rounds
+	Size    string   `json:"size"`
+	Remarks []string `json:"said"` // a remark for each call of the command that added rounds
 }
 
 const suiteFile = "suite.json"

@@ -35,7 +35,7 @@ func TestSizesSelectDefaults(t *testing.T) {
 	}
 }
 
-func TestWrongParametersAreRefusedInOneSentence(t *testing.T) {
+func TestWrongParametersAreRefusedClearly(t *testing.T) {
 	s := Scenario{Name: "x", Params: sizes, Rounds: session.Rounds{Full: 5, Quick: 3}, Phases: func(Values) []Phase { return nil }}
 	for _, c := range []struct{ args, sentence string }{
 		{"--keys 4", "--keys: 4 is too small; the least is 5"},

@@ -22,7 +22,7 @@ import (
 
 func glibc(t *testing.T) allocators.Contender {
 	t.Helper()
-	finder := allocators.Finder{LibraryDirs: preload.LibraryDirs(), FindOurs: func() (string, error) { return "", errors.New("not needed") }}
+	finder := allocators.Finder{LibraryDirs: preload.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
 	selected, _, err := finder.Select("glibc")
 	if err != nil {
 		t.Fatal(err)

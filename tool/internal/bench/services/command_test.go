@@ -61,7 +61,7 @@ load:
 stop: {signal: SIGINT, within: 5s}
 `
 
-func TestAServiceOfTheUsersIsMeasuredLikeOurs(t *testing.T) {
+func TestAServiceOfTheUsersIsMeasuredLikeOneOfTheSuite(t *testing.T) {
 	r, printed, err := plan(t, ownService)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, printed)
@@ -111,7 +111,7 @@ int main(void) {
 	}
 }
 
-func TestAProgramThatEndsBeforeItCanBeLookedAtIsMeasured(t *testing.T) {
+func TestAProgramThatEndsBeforeItCanBeInspectedIsMeasured(t *testing.T) {
 	r, out, err := plan(t, "name: nothing\ncommand: [/bin/true]\n")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -157,7 +157,7 @@ func valueOf(t *testing.T, r result.Results, phase, metric string) float64 {
 	return value
 }
 
-func TestPlansThatAreWrongAreRefusedInOneSentence(t *testing.T) {
+func TestPlansThatAreWrongAreRefusedClearly(t *testing.T) {
 	for text, sentence := range map[string]string{
 		"command: [sleep]":                    "it has no `name`",
 		"name: x":                             "it has no `command`",
@@ -183,7 +183,7 @@ func TestALoadThatPrintsNoMetricIsExplained(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsToldWithTheServersOwnWords(t *testing.T) {
+func TestAPortThatIsTakenIsReportedWithTheServersOwnWords(t *testing.T) {
 	taken := strings.NewReplacer("--port, $PORT", "--port, '1'", "--bind, 127.0.0.1", "--bind, 203.0.113.1").Replace(ownService)
 	_, printed, err := plan(t, taken)
 	if err == nil || !strings.Contains(printed, "start: redis-server died (exit status 1); the end of its log says:") {
@@ -212,7 +212,7 @@ func TestAServiceThatEndsUnderItsLoadIsNotMeasured(t *testing.T) {
 	}
 }
 
-func TestProcessesThatAreNotCountedAreSaid(t *testing.T) {
+func TestProcessesThatAreNotCountedAreReported(t *testing.T) {
 	const note = "sh starts other processes, whose memory is not counted"
 	const text = "name: x\ncommand: [sh, -c, 'sleep 1; true']\n"
 	for more, want := range map[string]bool{"": true, "processes: one\n": false, "processes: tree\n": false} {

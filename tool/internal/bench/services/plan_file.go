@@ -69,7 +69,7 @@ func ReadService(path string) (Service, error) {
 	decoder := yaml.NewDecoder(file)
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&s); err != nil {
-		return s, fmt.Errorf("%s: %w", path, sentence(err))
+		return s, fmt.Errorf("%s: %w", path, explain(err))
 	}
 	if err := s.check(); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
@@ -80,8 +80,8 @@ func ReadService(path string) (Service, error) {
 // unknownField matches the YAML reader's message about an unknown setting.
 var unknownField = regexp.MustCompile(`line (\d+): field (\S+) not found in type \S+`)
 
-// sentence rewrites the first error of the YAML reader as one message.
-func sentence(err error) error {
+// explain rewrites the first error of the YAML reader as one message.
+func explain(err error) error {
 	var many *yaml.TypeError
 	switch {
 	case errors.Is(err, io.EOF):

@@ -81,7 +81,7 @@ func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) 
 	finder := allocators.Finder{
 		LibraryDirs: preload.LibraryDirs(),
 		PeersDir:    allocators.PeersDir(env.Getenv),
-		FindOurs:    func() (string, error) { return preload.FindLibrary(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
+		FindGranary: func() (string, error) { return preload.FindLibrary(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
 	}
 	selected, notes, err := finder.Select(string(o.Allocators))
 	if err == nil && o.Variants {

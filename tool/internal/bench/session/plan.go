@@ -173,9 +173,9 @@ func (r runner) order(round int) []allocators.Contender {
 	}
 	slices.SortStableFunc(list, func(a, b allocators.Contender) int {
 		switch {
-		case a.Ours() && !b.Ours():
+		case a.IsGranary() && !b.IsGranary():
 			return -1
-		case b.Ours() && !a.Ours():
+		case b.IsGranary() && !a.IsGranary():
 			return 1
 		}
 		return had[a.Name] - had[b.Name]

@@ -173,7 +173,7 @@ func TestAStepThatOutlastsTheBudgetIsDroppedAndNotAFailure(t *testing.T) {
 	}
 }
 
-func TestABudgetTooSmallForARoundLeavesContendersOutButNotOurs(t *testing.T) {
+func TestABudgetTooSmallForARoundLeavesContendersOutButNotGranary(t *testing.T) {
 	var order []string
 	var r result.Results
 	var c counts

@@ -73,7 +73,7 @@ func (x *Session) plan() Plan {
 		Now: time.Now, Out: x.failed, Work: x.workload.Work,
 	}
 	if x.options.Out != "" { // a run that is killed keeps its finished rounds
-		p.Finished = func() { _ = x.results.WriteJSON(filepath.Join(x.options.Out, result.File)) } // told at the end, if it still fails
+		p.Finished = func() { _ = x.results.WriteJSON(filepath.Join(x.options.Out, result.File)) } // the last write reports the error
 	}
 	return p
 }

@@ -283,7 +283,7 @@ func (r *runner) open(ctx context.Context, e Entry) (*session.Session, error) {
 
 // conclude writes every report and the summary, also after an interrupt.
 func (r *runner) conclude(state result.Suite, ended error) error {
-	state.Said = append(state.Said, r.account(ended))
+	state.Remarks = append(state.Remarks, r.account(ended))
 	err := state.Write(r.out)
 	for i, x := range r.sessions {
 		if x == nil {
@@ -299,7 +299,7 @@ func (r *runner) conclude(state result.Suite, ended error) error {
 	if err = errors.Join(err, report.Summarise(r.out, r.env.Stdout)); err != nil {
 		return err
 	}
-	announce(r.env, "%s\nThe summary is %s", state.Said[len(state.Said)-1], filepath.Join(r.out, report.Summary))
+	announce(r.env, "%s\nThe summary is %s", state.Remarks[len(state.Remarks)-1], filepath.Join(r.out, report.Summary))
 	if ended != nil {
 		return &cli.ExitError{Code: 130, Err: fmt.Errorf("interrupted; finished rounds are kept in %s, and the same command goes on from there", r.out)}
 	}

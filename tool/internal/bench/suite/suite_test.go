@@ -173,7 +173,7 @@ func TestAnInterruptKeepsTheRoundsOfEveryScenario(t *testing.T) {
 	}
 	var said result.Suite
 	data, err := os.ReadFile(filepath.Join(dir, "suite.json"))
-	if err != nil || json.Unmarshal(data, &said) != nil || len(said.Said) != 1 || !strings.Contains(said.Said[0], "interrupted") {
+	if err != nil || json.Unmarshal(data, &said) != nil || len(said.Remarks) != 1 || !strings.Contains(said.Remarks[0], "interrupted") {
 		t.Errorf("%v\n%s", err, data)
 	}
 }

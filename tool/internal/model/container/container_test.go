@@ -11,7 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
 )
 
-func TestContainersAskForWhatIsSaid(t *testing.T) {
+func TestContainersAskForWhatIsReported(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "containers")
 	if out, err := exec.Command("g++", "-std=c++20", "-O1", "-o", program, "testdata/containers.cc").CombinedOutput(); err != nil {
 		t.Skipf("g++: %v\n%s", err, out)

@@ -85,7 +85,7 @@ func (s server) live(t *testing.T) []int64 {
 	return out
 }
 
-func TestConnectionsAskForWhatIsSaid(t *testing.T) {
+func TestConnectionsAskForWhatIsReported(t *testing.T) {
 	install, data := program(t, "mariadb-install-db"), t.TempDir()
 	program(t, "mariadb")
 	if out, err := exec.Command(install, "--no-defaults", "--user=root", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {

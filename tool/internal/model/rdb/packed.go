@@ -41,7 +41,7 @@ func listpack(data []byte, each func(redis.Element) error) error {
 		if !ok {
 			return errPacked
 		}
-		size += backLength(size)
+		size += int(redis.BackLength(uint64(size)))
 		if size > len(data) {
 			return errPacked
 		}
@@ -94,20 +94,6 @@ func packEntry(data []byte) (e redis.Element, size int, ok bool) {
 		return number(8)
 	}
 	return e, 0, false
-}
-
-func backLength(size int) int {
-	switch {
-	case size < 1<<7:
-		return 1
-	case size < 1<<14-1:
-		return 2
-	case size < 1<<21-1:
-		return 3
-	case size < 1<<28-1:
-		return 4
-	}
-	return 5
 }
 
 // ziplist calls each for every entry of the form that listpacks replaced.

@@ -101,7 +101,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 	}
 }
 
-func TestSentences(t *testing.T) {
+func TestMessages(t *testing.T) {
 	for data, want := range map[string]string{
 		"":                   "is no dump of Redis or Valkey",
 		"RED":                "is cut",

@@ -33,7 +33,7 @@ func packed(e Element) uint64 {
 	default:
 		size += 5
 	}
-	return size + backward(size)
+	return size + BackLength(size)
 }
 
 func packedInt(v int64) uint64 {
@@ -52,7 +52,8 @@ func packedInt(v int64) uint64 {
 	return 9
 }
 
-func backward(size uint64) uint64 {
+// BackLength is the bytes of the length that follows a listpack entry of so many bytes, for readers that walk backward.
+func BackLength(size uint64) uint64 {
 	switch {
 	case size < 1<<7:
 		return 1

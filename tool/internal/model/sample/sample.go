@@ -52,7 +52,7 @@ func Dial(ctx context.Context, where, password string) (*Server, error) {
 	text, err := s.client.Info(ctx, "everything").Result()
 	if err != nil {
 		_ = s.client.Close()
-		return nil, s.sentence(err)
+		return nil, s.explain(err)
 	}
 	s.info = map[string]string{}
 	for line := range strings.Lines(text) {
@@ -66,7 +66,7 @@ func Dial(ctx context.Context, where, password string) (*Server, error) {
 // Close ends the connection.
 func (s *Server) Close() error { return s.client.Close() }
 
-func (s *Server) sentence(err error) error {
+func (s *Server) explain(err error) error {
 	switch {
 	case strings.HasPrefix(err.Error(), "NOAUTH") || strings.HasPrefix(err.Error(), "WRONGPASS"):
 		return fmt.Errorf("the server at %s asks for a password: set REDISCLI_AUTH: %w", s.where, err)
@@ -145,7 +145,7 @@ func (s *Server) Fill(ctx context.Context, p *redis.Population, most uint64) (re
 		}
 		_ = client.Close()
 		if err != nil {
-			return read, s.sentence(err)
+			return read, s.explain(err)
 		}
 		p.Keyspace.Keys += d.keys
 		p.Keyspace.Expires += d.expires
@@ -189,15 +189,15 @@ func add(ctx context.Context, client *goredis.Client, p *redis.Population, keys 
 
 func kindsOf(ctx context.Context, client *goredis.Client, keys []string) ([]string, error) {
 	pipe := client.Pipeline()
-	var asked []*goredis.StatusCmd
+	var replies []*goredis.StatusCmd
 	for _, key := range keys {
-		asked = append(asked, pipe.Type(ctx, key))
+		replies = append(replies, pipe.Type(ctx, key))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, a := range asked {
+	for _, a := range replies {
 		out = append(out, a.Val())
 	}
 	return out, nil

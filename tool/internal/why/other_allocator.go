@@ -10,9 +10,9 @@ import (
 // glibc gives each further arena a range of this size, aligned to it.
 const arenaBytes = 64 << 20
 
-// ForForeign returns the waterfall of a process under another allocator. It uses the kernel's figures
+// OfOtherAllocator returns the waterfall of a process under another allocator. It uses the kernel's figures
 // only: the live bytes of such a heap cannot be read from outside.
-func ForForeign(pid int, subject string, running inspect.Running, regions []procfs.FootprintRegion, kernel uint64) Waterfall {
+func OfOtherAllocator(pid int, subject string, running inspect.Running, regions []procfs.FootprintRegion, kernel uint64) Waterfall {
 	w := Waterfall{PID: pid, Subject: subject, Allocator: running.Name, Kernel: kernel, Exact: true}
 	var arenas, lazy uint64
 	rest := make([]procfs.FootprintRegion, len(regions))
