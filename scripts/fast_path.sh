@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 golden=core/test/golden/fast_path.x86_64.txt
-limit=22
+limit=30
 heap_limit=140
 build=${GRANARY_BUILD:-build}
 library=${GRANARY_LIB:-$build/lib/libgranary.so}

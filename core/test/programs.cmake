@@ -105,6 +105,12 @@ foreach(source ${programs})
   set_tests_properties(misuse.${name} PROPERTIES TIMEOUT 60 ENVIRONMENT "${library_environment}")
 endforeach()
 
+granary_program(misuse_kinds misuse_kinds kinds misuse_kinds/kinds.cc)
+add_test(NAME misuse_kinds COMMAND Python3::Interpreter
+  ${CMAKE_SOURCE_DIR}/scripts/misuse_kinds.py $<TARGET_FILE:misuse_kinds>
+  Granary=$<TARGET_FILE:granary> --at-least Granary=53)
+set_tests_properties(misuse_kinds PROPERTIES TIMEOUT 300)
+
 file(GLOB scripts CONFIGURE_DEPENDS programs/*.sh)
 foreach(script ${scripts})
   cmake_path(GET script STEM name)

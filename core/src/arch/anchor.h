@@ -54,6 +54,16 @@ constexpr auto MakeFineLists(bool ready) {
   return lists;
 }
 
+// The bits of an address that are zero in every object of a class.
+constexpr auto MakeZeroBits() {
+  std::array<uint64_t, kMaxClasses> bits{};
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    const uint64_t size = kClassSize[c] | kGranule;  // slabs begin at a granule
+    bits[c] = ((size & -size) - 1) | ~uint64_t{0} << kAddressBits;
+  }
+  return bits;
+}
+
 struct Anchor {
   // The address of the index of the cache, for a thread_area of zero. It shares a cache line with
   // the caches of the first CPUs, far from the end of its page; core/apart.ld says why.
@@ -61,6 +71,7 @@ struct Anchor {
   CacheWords* cache[kUnregisteredIndices + kMaxCaches] = {};
   RestartArea unregistered{.cpu_id = -1, .concurrency_id = -1};
   CacheWords null_cache[kHeaders] = {};
+  std::array<uint64_t, kMaxClasses> zero_bits = MakeZeroBits();
   bool ready_lists = true;
   std::array<uint16_t, kFineLookup.size()> fine_list = MakeFineLists(true);
   std::remove_const_t<decltype(kCoarseLookup)> coarse_class = kCoarseLookup;

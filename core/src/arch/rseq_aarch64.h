@@ -67,6 +67,12 @@ GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN GRANARY_RSEQ_HEADER
                         "ldr %[t], [%[s], #8]\n"
                         "cbz %[t], %l[full]\n"
+                        "ldr %[t], [%[s]]\n"
+                        "cmp %[t], %[p]\n"
+                        "b.eq %l[full]\n"
+                        "ldur %[t], [%[s], #-8]\n"
+                        "cmp %[t], %[p]\n"
+                        "b.eq %l[full]\n"
                         "str %[p], [%[s], #8]\n"
                         "add %[h], %[h], #1\n"
                         "str %[h], [%[w]]\n" GRANARY_RSEQ_END

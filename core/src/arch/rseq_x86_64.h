@@ -67,12 +67,17 @@ due:
   return sampled(result);
 }
 
-// Pushes p to list c; false if the list is full.
+// Pushes p to list c; false if the list is full, or if p may be one of the two top pointers: a
+// double free, or an old pointer of another list below the floor of this one.
 GRANARY_ALWAYS_INLINE bool Push(uint64_t c, void* p) {
   uint64_t t, h;
   __asm__ goto volatile(GRANARY_RSEQ_BEGIN
                         "movzwl (%[t],%[c],8), %k[h]\n"
                         "cmpq $0, 8(%[t],%[h],8)\n"
+                        "je %l[full]\n"
+                        "cmpq %[p], (%[t],%[h],8)\n"
+                        "je %l[full]\n"
+                        "cmpq %[p], -8(%[t],%[h],8)\n"
                         "je %l[full]\n"
                         "movq %[p], 8(%[t],%[h],8)\n"
                         "incq (%[t],%[c],8)\n" GRANARY_RSEQ_END

@@ -38,5 +38,6 @@ inline constexpr size_t kMaxRequest = PTRDIFF_MAX;
 inline constexpr size_t kMaxBlock = kMaxRequest + 1 - 2 * kTrackerBytes;
 
 inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+inline bool IsUserAddress(const void* p) { return AddressOf(p) >> kAddressBits == 0; }
 
 }  // namespace granary

@@ -63,6 +63,10 @@ class Central {
   // misuse report and aborts.
   void Return(SizeClass c, void* const* from, size_t n) noexcept;
 
+  // Aborts if p, an address of class c, does not begin an object or is free. `verb` names the call.
+  // Takes no lock: the slab of a live object stays, and its bit does not change.
+  void RequireUsed(SizeClass c, const void* p, const char* verb) const noexcept;
+
   // Inspects up to `slabs` queued slabs of class c and releases pages to the system: with
   // kFreePages each page without an object in use, with kIdlePages only pages that were also free
   // at the last inspection. Returns the released bytes.

@@ -105,14 +105,24 @@ Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
   Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
 }
 
-// Aborts because s cannot free p, an address inside s.
-[[noreturn]] inline void DieOfBadFree(const Slab& s, void* p) noexcept {
+// Aborts because p, an address inside s, is not an object of s in use.
+[[noreturn]] inline void DieOfBadFree(const Slab& s, const void* p, const char* verb) noexcept {
   const SizeClass c = s.size_class;
-  const size_t offset = static_cast<size_t>(static_cast<char*>(p) - s.base);
-  const size_t index = ObjectAt(c, offset);
-  const bool is_one = index * kClassSize[c] == offset && index < s.objects;
-  const Misuse what = is_one ? Misuse::kDoubleFree : Misuse::kUnaligned;
-  Die(MisuseReport{what, "free", p, kClassSize[c], 0});
+  const Misuse what = s.IndexOf(p) < s.objects ? Misuse::kDoubleFree : Misuse::kUnaligned;
+  Die(MisuseReport{what, verb, p, kClassSize[c], 0});
+}
+
+template <Os System, class Pages>
+void Central<System, Pages>::RequireUsed(SizeClass c, const void* p,
+                                         const char* verb) const noexcept {
+  if (!IsSmall(c)) {
+    if (IsAligned(AddressOf(p), kGranule)) return;
+    Die(MisuseReport{Misuse::kUnaligned, verb, p, kClassSize[c], 0});
+  }
+  const Slab* const s = map_->SlabAt(p);
+  if (!PageMap::IsSlab(s)) Die(MisuseReport{Misuse::kDoubleFree, verb, p, kClassSize[c], 0});
+  const size_t index = s->IndexOf(p);
+  if (index >= s->objects || s->IsFree(index)) DieOfBadFree(*s, p, verb);
 }
 
 // Prefetches the descriptors of the objects' slabs before the lock is held; each object may be in
@@ -158,7 +168,7 @@ size_t Central<System, Pages>::ReturnSmall(SizeClass c, void* const* from, size_
     Slab* const s = CheckedSlab(c, from[i]);
     const size_t freed = s->Free(from + i, n - i);
     i += freed;
-    if (i < n && s->Holds(from[i])) DieOfBadFree(*s, from[i]);
+    if (i < n && s->Holds(from[i])) DieOfBadFree(*s, from[i], "free");
     bin.Freed(s, freed);
     if (!Surplus(c, *s)) continue;
     Withdraw(c, s);
@@ -267,9 +277,8 @@ bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
   if (ObjectClassAt(*map_, p) != c) return false;
   if (!IsSmall(c)) return IsAligned(AddressOf(p), kGranule);
   const Slab* const s = map_->SlabAt(p);
-  const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - s->base);
-  const size_t index = ObjectAt(c, offset);
-  return index < s->objects && index * kClassSize[c] == offset && !s->IsFree(index);
+  const size_t index = s->IndexOf(p);
+  return index < s->objects && !s->IsFree(index);
 }
 
 template <Os System, class Pages>

@@ -191,8 +191,13 @@ TEST_F(CentralDeathTest, MisuseOfSmallObjectsEndsTheProgram) {
     const std::vector<void*> objects = Fetch(slabs_, c, 3);
     EXPECT_DEATH(Return(c, static_cast<char*>(objects[1]) + 1), "misuse: free: unaligned");
     EXPECT_DEATH(Return(c + 1, objects[1]), "misuse: free: double free");
+    slabs_.central.RequireUsed(c, objects[1], "realloc");
+    EXPECT_DEATH(slabs_.central.RequireUsed(c, static_cast<char*>(objects[1]) + 1, "realloc"),
+                 "misuse: realloc: unaligned");
     Return(c, objects[1]);
     EXPECT_DEATH(Return(c, objects[1]), "misuse: free: double free");
+    EXPECT_DEATH(slabs_.central.RequireUsed(c, objects[1], "realloc"),
+                 "misuse: realloc: double free");
     void* const twice[2] = {objects[0], objects[0]};
     EXPECT_DEATH(slabs_.central.Return(c, twice, 2), "misuse: free: double free");
   }

@@ -48,7 +48,17 @@ struct alignas(kCacheLine) Slab {
 
   char* Object(size_t index) const { return base + index * kClassSize[size_class]; }
 
-  bool IsFree(size_t index) const { return ((bits[index / 64] >> (index % 64)) & 1) != 0; }
+  // The index of the object that begins at p, an address inside the slab; `objects` or more if none
+  // does.
+  size_t IndexOf(const void* p) const {
+    const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - base);
+    const size_t index = ObjectAt(size_class, offset);
+    return index * kClassSize[size_class] == offset ? index : objects;
+  }
+
+  bool IsFree(size_t index) const {
+    return ((__atomic_load_n(&bits[index / 64], __ATOMIC_RELAXED) >> (index % 64)) & 1) != 0;
+  }
 
   // The pages of objects [first, first+count).
   uint64_t PagesOf(size_t first, size_t count, unsigned page_shift) const {

@@ -169,6 +169,18 @@ void Front<System, Below>::MakeRoom(CacheOf* cache, SizeClass c) noexcept {
   depot_->Return(c, batch, count);
 }
 
+// A push fails if p may be one of the two top pointers; it is a double free if it is one.
+template <Os System, class Below>
+void Front<System, Below>::RequireNotOnTop(const CacheOf& cache, SizeClass c,
+                                           const void* p) const noexcept {
+  const size_t cursor = cache.Header(c) & kCursorMask;
+  for (size_t at = cursor; at > cache.Floor(c) && at + 2 > cursor; --at) {
+    if (cache.words[at] == AddressOf(p)) {
+      Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
+    }
+  }
+}
+
 template <Os System, class Below>
 void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
   CacheOf* const cache = Current();
@@ -177,6 +189,7 @@ void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
     return depot_->Return(c, &p, 1);
   }
   if (arch::Push(c, p)) return;
+  RequireNotOnTop(*cache, c, p);
   if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
   MakeRoom(cache, c);
   if (!arch::Push(c, p)) depot_->Return(c, &p, 1);

@@ -88,6 +88,37 @@ class FrontTest : public testing::TestWithParam<bool> {
   FakeLedger& ledger_ = depot_.ledger;
 };
 
+TEST_P(FrontTest, AFreeOfOneOfTheTwoLastFreedDies) {
+  for (const SizeClass c : {SizeClass{1}, kClass, SizeClass{kNumClasses - 1}}) {
+    void *const first = Allocate(c), *const second = Allocate(c);
+    Burst(c, 200);  // as many slots as the class gets
+    Free(c, first);
+    EXPECT_DEATH(Free(c, first), "misuse: free: double free");
+    if (LongCapacity(c) < 3) continue;
+    Free(c, second);
+    EXPECT_DEATH(Free(c, second), "misuse: free: double free");
+    EXPECT_DEATH(Free(c, first), "misuse: free: double free");
+  }
+}
+
+TEST_P(FrontTest, AnOldPointerBelowTheFloorIsNoDoubleFree) {
+  void *const lower = Allocate(kClass - 1), *const p = Allocate(kClass);
+  Burst(kClass - 1, 1);
+  Burst(kClass, 1);
+  front_.Flush();
+  bool granted = false;
+  front_.ForEachCache([&](TestFront::CacheOf& cache) {
+    cache.Grant(kClass);
+    cache.words[kCacheLayout.short_floor[kClass] - 1] = AddressOf(p);
+    granted = true;
+  });
+  ASSERT_TRUE(granted);
+  Free(kClass, p);
+  Free(kClass - 1, lower);
+  front_.Flush();
+  EXPECT_EQ(Cached(), 0u);
+}
+
 TEST_P(FrontTest, TheKernelRunsSequencesHere) {
   EXPECT_EQ(threads.owner(), CacheOwner::kCpu);
   Free(kClass, Allocate(kClass));

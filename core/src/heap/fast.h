@@ -21,9 +21,9 @@ GRANARY_ALWAYS_INLINE void* TryAllocate(size_t size) {
   return TakeCached(list, size);
 }
 
-// False if the slow path must decide: p is null, a block or an unknown address, or the cache is
-// full.
-GRANARY_ALWAYS_INLINE bool TryFree(void* p) { return arch::Push(page_map.ClassAt(p), p); }
+// False if the slow path must decide: p is null, a block, an unknown address or misused, or the
+// cache is full.
+GRANARY_ALWAYS_INLINE bool TryFree(void* p) { return PushCached(page_map.ClassAt(p), p); }
 
 // As TryFree. Also false if p is not an object that malloc(size) would return.
 GRANARY_ALWAYS_INLINE bool TryFreeSized(void* p, size_t size) {
@@ -32,7 +32,7 @@ GRANARY_ALWAYS_INLINE bool TryFreeSized(void* p, size_t size) {
                 HasReady(ClassOf(kFineLimit)));  // the low byte of a list is its class
   return size <= kFineLimit &&
          c == static_cast<uint8_t>(anchor.fine_list[(size + kFineGrain - 1) / kFineGrain]) &&
-         arch::Push(c, p);
+         PushCached(c, p);
 }
 
 }  // namespace granary::heap

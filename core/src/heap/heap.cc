@@ -49,6 +49,11 @@ GRANARY_COLD void FreeOfArena(void* p) {
 
 }  // namespace
 
+void RequireLive(SizeClass c, const void* p, const char* verb) noexcept {
+  if (!IsUserAddress(p)) DieOf(p, verb);
+  layers.central().RequireUsed(c, p, verb);
+}
+
 // Sets the countdown first, so that no other call on this CPU finds it at zero.
 void* SampleDue(void* p, size_t requested) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
@@ -151,9 +156,10 @@ void Free(void* p) noexcept {
   if (c == kSampledClass) {
     if (!profiler::Unsample(p)) return;
     c = ObjectClassAt(page_map, p);
-    if ((options.junk & 2) == 0 && arch::Push(c, p)) return;
+    if ((options.junk & 2) == 0 && PushCached(c, p)) return;
   }
   if (c != kNoClass) {
+    RequireLive(c, p, "free");
     upkeep.Poll();
     if ((options.junk & 2) != 0) layers.FillFreed(c, p);
     return layers.front().Free(c, p);
@@ -174,11 +180,12 @@ void FreeSized(void* p, size_t size, size_t alignment) noexcept {
     if (!options.warn_wrong_size) Die(wrong);
     Report(wrong);
   }
-  if (!arch::Push(page_map.ClassAt(p), p)) Free(p);
+  if (!PushCached(page_map.ClassAt(p), p)) Free(p);
 }
 
 size_t UsableSize(const void* p, const char* verb) noexcept {
   EnsureInit();
+  if (!IsUserAddress(p)) DieOf(p, verb);
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return kClassSize[c];
   size_t large = layers.pages().LargeSize(p);

@@ -48,6 +48,12 @@ GRANARY_SELDOM void Verify() noexcept;
 // due.
 GRANARY_COLD __attribute__((returns_nonnull)) void* SampleDue(void* p, size_t requested) noexcept;
 
+// Pushes p to this CPU's cache. False if p cannot begin an object of class c, may be in the cache
+// already, or the cache is full.
+GRANARY_ALWAYS_INLINE bool PushCached(uint64_t c, void* p) {
+  return (AddressOf(p) & anchor.zero_bits[c]) == 0 && arch::Push(c, p);
+}
+
 // Pops from an array of this CPU's cache, and samples the object if a sample is due. nullptr if the
 // array is empty.
 GRANARY_ALWAYS_INLINE void* TakeCached(uint64_t list, size_t requested) {

@@ -27,7 +27,7 @@ void* MoveToNew(void* p, size_t old_size, size_t size) {
   if (q == nullptr) q = Allocate(size);
   if (q == nullptr) return nullptr;
   __builtin_memcpy(q, p, size < old_size ? size : old_size);
-  if (!arch::Push(page_map.ClassAt(p), p)) Free(p);
+  if (!PushCached(page_map.ClassAt(p), p)) Free(p);
   return q;
 }
 
@@ -77,6 +77,7 @@ void* Reallocate(void* p, size_t size) noexcept {
   if (HasThreadSettings()) return ReallocateWithSettings(p, size);
   const SizeClass c = ObjectClassAt(page_map, p);
   const size_t old_size = UsableSize(p, "realloc");
+  if (c != kNoClass) RequireLive(c, p, "realloc");
   if (c == kNoClass) {
     if (Arena* const arena = OwnerOf(p)) return MoveInArena(*arena, p, size);
     return ReallocateLarge(p, old_size, size);

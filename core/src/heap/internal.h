@@ -14,6 +14,9 @@ namespace granary::heap {
 
 // Allocates a block, with address space of `reserve` bytes to grow into.
 void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept;
+// Aborts if p, which the page map says is in an object of class c, is not the address of an object,
+// or its slab says that it is free.
+void RequireLive(SizeClass c, const void* p, const char* verb) noexcept;
 // Fills a new object as the options `zero` and `junk` require. Either option disables the caches.
 void* Filled(void* p, size_t size) noexcept;
 // Sets errno and returns nullptr, or aborts if the option abort_on_oom is set.

@@ -38,13 +38,13 @@ struct PageMap {
   uint8_t no_leaf[kLeafGranules];
 
   // The class of the objects at p: kNoClass for every address that is not in a slab or at the
-  // start of a medium block. p may be any address of user space.
+  // start of a medium block. For an address beyond user space, the class at its low bits.
   GRANARY_ALWAYS_INLINE SizeClass ClassAt(const void* p) const {
     const PageMap* map = this;
     __asm__("" : "+r"(map));  // one register for both levels
     const uintptr_t address = AddressOf(p);
     const uintptr_t row = arch::AddRelaxed(static_cast<uint32_t>(address) >> kGranuleShift,
-                                           map->root[address >> kLeafShift]);
+                                           map->root[(address >> kLeafShift) % kLeaves]);
     return map->no_leaf[row];
   }
 

@@ -1,0 +1,10 @@
+// dies: granary: realloc of an unaligned address
+// realloc of the middle of a block, which a size class of its own could not tell.
+#include "../check.h"
+
+int main() {
+  char* const block = static_cast<char*>(malloc(48));
+  CHECK(block != nullptr);
+  void* const moved = realloc(Hide(block + 16), 100);
+  _exit(moved == nullptr ? 1 : 0);
+}
