@@ -40,6 +40,19 @@ func TestEveryRowExplainsItself(t *testing.T) {
 	}
 }
 
+func TestEveryHelpFits80Columns(t *testing.T) {
+	lines := [][]string{{"--help"}, {"help", "-a"}}
+	for _, c := range commands() {
+		lines = append(lines, append(strings.Fields(c.Name), "--help"))
+	}
+	for _, args := range lines {
+		out, _, _ := call(t, args...)
+		if long := testkit.LongerThan(80, out); len(long) > 0 {
+			t.Errorf("granary %s:\n%s", strings.Join(args, " "), strings.Join(long, "\n"))
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	if out, _, code := call(t, "version"); code != 0 || out != "granary 1.2.3\n" {
 		t.Errorf("code %d, printed %q", code, out)

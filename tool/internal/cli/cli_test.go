@@ -58,7 +58,7 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	if code := Main(context.Background(), Env{Stdout: &out}, commands, []string{"help", "-a"}); code != 0 {
 		t.Errorf("code = %d", code)
 	}
-	for _, want := range []string{"run bench", "granary run CMD  ", "granary bench redis"} {
+	for _, want := range []string{"run bench", "granary run          runs", "granary bench redis  compares"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q:\n%s", want, out.String())
 		}

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -28,8 +29,10 @@ func help(w io.Writer, commands []Command, c *cobra.Command) {
 		return
 	}
 	row := commands[i]
-	fmt.Fprintf(w, "usage: granary %s\n\n%s\n", strings.TrimSpace(row.Name+" "+row.Usage), long(row))
-	if flags := c.LocalFlags().FlagUsages(); flags != "" {
+	width := term.HelpWidth(w)
+	fmt.Fprintf(w, "%s\n\n%s\n", term.Wrap("usage: ", "granary "+strings.TrimSpace(row.Name+" "+row.Usage), width),
+		term.Paragraphs(long(row), width))
+	if flags := c.LocalFlags().FlagUsagesWrapped(width); flags != "" {
 		fmt.Fprintf(w, "\nOptions:\n%s", flags)
 	}
 	if len(row.Examples) > 0 {
@@ -37,7 +40,7 @@ func help(w io.Writer, commands []Command, c *cobra.Command) {
 	}
 	fmt.Fprint(w, "\nExit codes:\n")
 	for _, e := range row.ExitCodes() {
-		fmt.Fprintf(w, "  %-3d  %s\n", e.Code, e.Meaning)
+		fmt.Fprintln(w, term.Wrap(fmt.Sprintf("  %-3d  ", e.Code), e.Meaning, width))
 	}
 }
 
@@ -66,9 +69,7 @@ func overview(w io.Writer, commands []Command) {
 				names = append(names, first)
 			}
 		}
-		indent := strings.Repeat(" ", widest+4)
-		lines := wrapped(names, helpWidth-len(indent))
-		fmt.Fprintf(w, "  %-*s  %s\n", widest, heading, strings.Join(lines, "\n"+indent))
+		fmt.Fprintln(w, term.Wrap(fmt.Sprintf("  %-*s  ", widest, heading), strings.Join(names, " "), term.HelpWidth(w)))
 	}
 	fmt.Fprintln(w, "\nExamples:")
 	for _, e := range [][2]string{
@@ -81,39 +82,26 @@ func overview(w io.Writer, commands []Command) {
 	fmt.Fprintln(w, "\n`granary help COMMAND` explains a command; `granary help -a` lists all.")
 }
 
-// wrapped puts words into lines of a width.
-func wrapped(words []string, width int) (lines []string) {
-	for _, word := range words {
-		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
-			lines[last] += " " + word
-		} else {
-			lines = append(lines, word)
-		}
-	}
-	return lines
-}
-
-// helpWidth is what help fits into.
-const helpWidth = 80
-
 const purpose = "granary runs programs under the Granary allocator, shows what their heaps hold,\nand measures Granary against other allocators."
 
 // list is every command with its summary.
 func list(w io.Writer, commands []Command) {
-	fmt.Fprintln(w, purpose)
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	width, widest := term.HelpWidth(w), 0
+	for _, c := range commands {
+		widest = max(widest, len(c.Name))
+	}
+	fmt.Fprintln(w, term.Paragraphs(purpose, width))
 	for _, heading := range groups(commands) {
-		fmt.Fprintln(tab)
+		fmt.Fprintln(w)
 		if heading != "" {
-			fmt.Fprintf(tab, "%s:\n", heading)
+			fmt.Fprintf(w, "%s:\n", heading)
 		}
 		for _, c := range commands {
 			if c.Group == heading {
-				fmt.Fprintf(tab, "  granary %s\t%s\n", strings.TrimSpace(c.Name+" "+c.Usage), c.Summary)
+				fmt.Fprintln(w, term.Wrap(fmt.Sprintf("  granary %-*s  ", widest, c.Name), c.Summary, width))
 			}
 		}
 	}
-	_ = tab.Flush() // nobody reads an error of a closed terminal
 	fmt.Fprintln(w, "\n`granary COMMAND --help` explains a command.")
 }
 

@@ -27,20 +27,20 @@ type verb struct {
 }
 
 var verbs = []verb{
-	{"purge", "give all free memory back to the system", -1, func([]string) inspect.Command { return inspect.Purge() },
+	{"purge", "purge all free memory: return it to the kernel", -1, func([]string) inspect.Command { return inspect.Purge() },
 		func(o Outcome) string {
-			return fmt.Sprintf("gave back %s; RSS went from %s to %s", term.Bytes(o.Bytes), term.Bytes(o.Before), term.Bytes(o.After))
+			return fmt.Sprintf("purged %s; RSS: %s before, %s after", term.Bytes(o.Bytes), term.Bytes(o.Before), term.Bytes(o.After))
 		}},
 	{"flush", "empty the caches of all CPUs into the slabs", -1, func([]string) inspect.Command { return inspect.Flush() },
 		func(o Outcome) string {
-			return fmt.Sprintf("sent %s of free objects from the caches to the slabs", term.Bytes(o.Bytes))
+			return fmt.Sprintf("moved %s of free objects from the caches to the slabs", term.Bytes(o.Bytes))
 		}},
-	{"reset", "let the peaks in its figures and the kernel's peak of its RSS begin anew", -1, func([]string) inspect.Command { return inspect.Reset() },
+	{"reset", "reset the peaks of its figures, and the kernel's peak of its RSS", -1, func([]string) inspect.Command { return inspect.Reset() },
 		func(o Outcome) string {
 			if o.Kept != "" {
-				return "lets the peaks in its figures begin anew; the kernel's peak of its RSS stays: " + o.Kept
+				return "reset the peaks of its figures; the kernel's peak of its RSS stays: " + o.Kept
 			}
-			return "lets its peaks begin anew"
+			return "reset its peaks"
 		}},
 	{"set", "change options, NAME:VALUE each", 1, func(words []string) inspect.Command { return inspect.Set(strings.Join(words, ",")) },
 		func(o Outcome) string { return "set " + strings.Join(o.Words, ", ") }},
@@ -71,7 +71,7 @@ type Outcome struct {
 // Row is the command `granary ctl`.
 var Row = cli.Command{
 	Name: "ctl", Usage: "PID|NAME " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names(),
-	Summary: "steer a running process: give memory back, empty caches, change options",
+	Summary: "control a running process: purge memory, empty caches, change options",
 	About:   about(),
 	Examples: []cli.Example{
 		{Line: "ctl 812 purge", Does: "give free memory back now"},

@@ -64,9 +64,9 @@ func TestPurgeSetAndResetOfALiveProcess(t *testing.T) {
 	}
 	for _, c := range []struct{ words, want string }{
 		{"set dirty_decay_ms:250 check_at_exit:false", " set dirty_decay_ms:250, check_at_exit:false ("},
-		{"reset", " lets its peaks begin anew ("},
+		{"reset", " reset its peaks ("},
 		{"flush", " of free objects from the caches to the slabs ("},
-		{"purge", " gave back "},
+		{"purge", " purged "},
 	} {
 		out, errs, code := call(append([]string{strconv.Itoa(pid)}, strings.Fields(c.words)...)...)
 		if code != 0 || !strings.HasPrefix(out, "process "+strconv.Itoa(pid)+" ") || !strings.Contains(out, c.want) {
@@ -152,7 +152,7 @@ func TestAStoppedProcessDoesNotAnswerUntilItGoesOn(t *testing.T) {
 	if after := fallsTo(t, pid, 60<<20); after > 60<<20 {
 		t.Errorf("ten seconds after it went on, RSS is %d", after)
 	}
-	if out, errs, code := call(strconv.Itoa(pid), "purge"); code != 0 || !strings.Contains(out, "gave back") {
+	if out, errs, code := call(strconv.Itoa(pid), "purge"); code != 0 || !strings.Contains(out, "purged") {
 		t.Errorf("when it goes on: code %d, printed %q, said %q", code, out, errs)
 	}
 }

@@ -22,7 +22,7 @@ var Redis = cli.Command{
 	Examples: []cli.Example{
 		{Line: "model redis --keys 15M --key uuid --value 100", Does: "strings of 100 bytes"},
 		{Line: "model redis --keys 1 --type zset --members 10M --member 20", Does: "one large sorted set"},
-		{Line: "model redis --keys 2M --type hash --members 20 --member 8 --value 100 --plot redis.svg", Does: "hashes, with a plot over the number of keys"},
+		{Line: "model redis --keys 2M --type hash --members 20 --plot redis.svg", Does: "hashes, with a plot over the number of keys"},
 	},
 	Setup: redisSetup,
 }

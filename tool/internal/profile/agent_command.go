@@ -30,8 +30,8 @@ when it ends. Each round sends what is in use and what was allocated since the l
 processes it costs what sampling costs. It needs CAP_SYS_PTRACE for processes of other users.`,
 	Examples: []cli.Example{
 		{Line: "profile agent --push http://localhost:4040", Does: "to Pyroscope, once a minute"},
-		{Line: "profile agent --push http://localhost:7070 --protocol parca --every 10s", Does: "to Parca"},
-		{Line: "profile agent --push https://profiles.example.com --headers /etc/granary/headers", Does: "with a token, kept out of the list of processes"},
+		{Line: "profile agent --push http://localhost:7070 --protocol parca", Does: "to Parca"},
+		{Line: "profile agent --push https://example.com --headers /etc/headers", Does: "with a token, kept out of the list of processes"},
 	},
 	Setup: agentSetup,
 }

@@ -48,40 +48,109 @@ func JSON(w io.Writer, value any) error {
 type Table struct {
 	Header []string
 	Rows   [][]string
+	// Spare are the columns, by index, that a narrow terminal does without: the first goes first.
+	Spare []int
+	// Fold continues the last column on further lines where it does not fit; else it is cut.
+	Fold bool
 }
 
-// Write prints the table without borders; width 0 leaves lines as long as they are, else what is
-// longer is cut.
-func (t Table) Write(w io.Writer, width int) { t.write(w, width, true) }
+// Write prints the table without borders in lines of at most width columns; width 0 is no limit.
+func (t Table) Write(w io.Writer, width int) { t.fitted(width).write(w, width, true) }
 
 // WriteBody leaves the header out.
-func (t Table) WriteBody(w io.Writer, width int) { t.write(w, width, false) }
+func (t Table) WriteBody(w io.Writer, width int) { t.fitted(width).write(w, width, false) }
+
+// gap is the space between two columns.
+const gap = 2
+
+// widths are the columns that the widest cells take.
+func (t Table) widths() []int {
+	widths := make([]int, len(t.Header))
+	for i, head := range t.Header {
+		widths[i] = text.StringWidthWithoutEscSequences(strings.TrimSpace(head))
+	}
+	for _, row := range t.Rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], text.StringWidthWithoutEscSequences(cell))
+		}
+	}
+	return widths
+}
+
+// fitted leaves spare columns out until the rest fits.
+func (t Table) fitted(width int) Table {
+	if width == 0 {
+		return t
+	}
+	widths := t.widths()
+	total := -gap
+	for _, n := range widths {
+		total += n + gap
+	}
+	gone := map[int]bool{}
+	for _, column := range t.Spare {
+		if total <= width {
+			break
+		}
+		gone[column] = true
+		total -= widths[column] + gap
+	}
+	kept := t
+	kept.Header, kept.Rows = without(t.Header, gone), nil
+	for _, row := range t.Rows {
+		kept.Rows = append(kept.Rows, without(row, gone))
+	}
+	return kept
+}
+
+func without(cells []string, gone map[int]bool) []string {
+	var out []string
+	for i, cell := range cells {
+		if !gone[i] {
+			out = append(out, cell)
+		}
+	}
+	return out
+}
+
+// narrowestFold is how narrow the last column may become before it is cut instead of folded.
+const narrowestFold = 12
+
+// columns are the alignments, and the width that the last column folds at.
+func (t Table) columns(width int) []table.ColumnConfig {
+	var configs []table.ColumnConfig
+	left := width
+	for i, n := range t.widths() {
+		config := table.ColumnConfig{Number: i + 1}
+		if strings.HasPrefix(t.Header[i], " ") {
+			config.Align, config.AlignHeader = text.AlignRight, text.AlignRight
+		}
+		if i == len(t.Header)-1 && t.Fold && left >= narrowestFold {
+			config.WidthMax, config.WidthMaxEnforcer = left, text.WrapSoft
+		}
+		left -= n + gap
+		configs = append(configs, config)
+	}
+	return configs
+}
 
 func (t Table) write(w io.Writer, width int, header bool) {
 	out := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.Options{}
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", strings.Repeat(" ", gap)
 	style.Format = table.FormatOptions{Header: text.FormatDefault, Row: text.FormatDefault}
 	out.SetStyle(style)
-	var configs []table.ColumnConfig
-	heads := table.Row{}
-	for i, h := range t.Header {
-		if strings.HasPrefix(h, " ") {
-			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
-		heads = append(heads, strings.TrimSpace(h))
-	}
-	out.SetColumnConfigs(configs)
+	out.SetColumnConfigs(t.columns(width))
 	if header {
-		out.AppendHeader(heads)
+		heads := make([]string, len(t.Header))
+		for i, h := range t.Header {
+			heads[i] = strings.TrimSpace(h)
+		}
+		out.AppendHeader(cells(heads))
 	}
 	for _, row := range t.Rows {
-		cells := table.Row{}
-		for _, cell := range row {
-			cells = append(cells, cell)
-		}
-		out.AppendRow(cells)
+		out.AppendRow(cells(row))
 	}
 	for line := range strings.Lines(out.Render() + "\n") {
 		line = strings.TrimRight(line, " \n")
@@ -90,6 +159,14 @@ func (t Table) write(w io.Writer, width int, header bool) {
 		}
 		fmt.Fprintln(w, line)
 	}
+}
+
+func cells(row []string) table.Row {
+	out := table.Row{}
+	for _, cell := range row {
+		out = append(out, cell)
+	}
+	return out
 }
 
 // JSONLine writes value in one line.

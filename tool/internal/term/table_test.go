@@ -24,3 +24,20 @@ func TestTableAlignsAndCuts(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+func TestANarrowTableDropsSpareColumnsAndFoldsTheLast(t *testing.T) {
+	table := Table{Header: []string{"NAME", " SIZE", "SPARE", "MEANING"}, Spare: []int{2}, Fold: true,
+		Rows: [][]string{{"live", "12", "yes", "bytes of live objects and blocks"}, {"b", "1,234", "no", "short"}}}
+	for width, want := range map[int]string{
+		0:  "NAME   SIZE  SPARE  MEANING\nlive     12  yes    bytes of live objects and blocks\nb     1,234  no     short\n",
+		52: "NAME   SIZE  SPARE  MEANING\nlive     12  yes    bytes of live objects and blocks\nb     1,234  no     short\n",
+		50: "NAME   SIZE  MEANING\nlive     12  bytes of live objects and blocks\nb     1,234  short\n",
+		32: "NAME   SIZE  MEANING\nlive     12  bytes of live\n             objects and blocks\nb     1,234  short\n",
+	} {
+		var out bytes.Buffer
+		table.Write(&out, width)
+		if out.String() != want {
+			t.Errorf("%d columns: got\n%swant\n%s", width, out.String(), want)
+		}
+	}
+}

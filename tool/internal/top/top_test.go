@@ -73,7 +73,7 @@ func (f *fake) Sample(_ context.Context, pid int) (Sample, error) {
 }
 
 func (f *fake) Purge(_ context.Context, pid int) (string, error) {
-	return fmt.Sprintf("process %d gave back 3.0 MiB", pid), f.fails
+	return fmt.Sprintf("process %d purged 3.0 MiB", pid), f.fails
 }
 
 func (f *fake) Stacks(context.Context, int) (Stacks, error) {

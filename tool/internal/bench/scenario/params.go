@@ -119,10 +119,11 @@ func (p Param) usage() string {
 	if p.Full == "" {
 		return p.Help
 	}
-	help := p.Help + " (default " + p.Full
+	list := strings.NewReplacer(",", ", ") // so that help can wrap it
+	help := p.Help + " (default " + list.Replace(p.Full)
 	for _, other := range []struct{ flag, value string }{{"quick", p.Quick}, {"long", p.Long}} {
 		if other.value != "" && other.value != p.Full {
-			help += ", with --" + other.flag + " " + other.value
+			help += "; with --" + other.flag + " " + list.Replace(other.value)
 		}
 	}
 	return help + ")"
