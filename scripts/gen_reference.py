@@ -18,7 +18,9 @@ OPTIONS_TEXT = """# Options
 GRANARY_CONF=dirty_decay_ms:5000,abort_conf:true granary run -- redis-server
 ```
 
-An option is `name:value`; options are separated by commas. A boolean is `true` or `false`, or `1` or `0`. An option with an
+An option is `name:value` or `name=value`; options are separated by commas. A boolean is `true` or `false`, or `1` or `0`. A size
+is a number of bytes, or has a unit: `KiB`, `MiB`, `GiB`, `TiB` (powers of 1,024), `KB`, `MB`, `GB`, `TB` (powers of 1,000). A
+duration is a number of milliseconds, or has a unit: `ms`, `s`, `m`, `h`. `granary options NAME` explains an option. An option with an
 error is reported on stderr, with the nearest name or the allowed values, and has no effect; the others apply.
 `confirm_conf:true` prints every option with its value and the source of the value.
 
@@ -35,9 +37,11 @@ Each source overrides the ones above it. setuid programs do not read the environ
 
 The program's symbols are variables: `const char* granary_conf = "zero:true";` with Granary's names, and `malloc_conf`,
 `je_malloc_conf` and `_rjem_malloc_conf` with jemalloc's. A program that the library is preloaded into must export them
-(`cc -rdynamic`). `/etc/granary.conf` has one option on each line; a line that begins with `#` is a comment. Of gperftools'
-variables these have an effect: `TCMALLOC_RELEASE_RATE` (1 is the default `dirty_decay_ms`, 10 a tenth of it, 0 never),
-`TCMALLOC_AGGRESSIVE_DECOMMIT` (purge immediately) and `TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES` (divided among the CPUs).
+(`cc -rdynamic`). `/etc/granary.conf` has one option on each line; a line that begins with `#` is a comment.
+
+## gperftools' variables
+
+{tcmalloc}
 
 ## jemalloc's names
 
@@ -263,11 +267,11 @@ def table(head, rows):
 
 
 def option_row(fields, words):
-    name, kind, default, lowest, highest, at_run_time, meaning = fields
+    name, kind, default, lowest, highest, at_run_time, _, meaning, when = fields
     values = "true, false" if kind == "bool" else f"{lowest} to {highest}"
     if name in words:
         values, default = ", ".join(words[name].values()), words[name][default]
-    return [f"`{name}`", values, default, "yes" if at_run_time == "true" else "no", meaning]
+    return [f"`{name}`", values, default, "yes" if at_run_time == "true" else "no", meaning, when]
 
 
 def jemalloc_row(fields):
@@ -283,14 +287,16 @@ def options_page():
     words = {}
     for option, word, value in rows_of(config / "words.def", "WORD", 3):
         words.setdefault(option, {})[value] = word
-    rows = rows_of(config / "options.def", "OPTION", 7)
-    head = ["option", "values", "default", "at run time", "meaning"]
+    rows = rows_of(config / "options.def", "OPTION", 9)
+    head = ["option", "values", "default", "at run time", "meaning", "change it"]
+    tcmalloc = rows_of(config / "tcmalloc_variables.def", "TCMALLOC_VARIABLE", 5)
     jemalloc = rows_of(config / "jemalloc_options.def", "JEMALLOC_OPTION", 6)
     sources = rows_of(config / "sources.def", "SOURCE", 2)[1:-1]
     return OPTIONS_TEXT.format(
         notice=notice("core/src/config/*.def"),
         table=table(head, [option_row(row, words) for row in rows]),
         sources="\n".join(f"{i}. {name}" for i, (_, name) in enumerate(sources, 1)),
+        tcmalloc=table(["variable", "sets", "effect"], [[f"`{row[0]}`", f"`{row[1]}`", row[4]] for row in tcmalloc]),
         jemalloc=table(["name", "values", "effect"], [jemalloc_row(row) for row in jemalloc]))
 
 

@@ -9,7 +9,7 @@ namespace granary::jemalloc {
 namespace {
 
 constexpr uint8_t none = kNoTarget;
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
   constexpr uint8_t name = static_cast<uint8_t>(OptionId::name);
 #include "config/options.def"
 #undef OPTION

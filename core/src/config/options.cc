@@ -5,8 +5,8 @@ namespace granary {
 constinit Options options;
 
 const OptionInfo kOptions[] = {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
-  {#name, #type, default_value, lowest, highest, at_run_time},
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
+  {#name, #type, default_value, lowest, highest, at_run_time, Unit::k##unit},
 #include "config/options.def"
 #undef OPTION
 };
@@ -24,7 +24,7 @@ const char* NameOf(Source source) noexcept {
 
 int64_t Options::Get(size_t row) const noexcept {
   switch (static_cast<OptionId>(row)) {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
   case OptionId::name:                                                           \
     return name;
 #include "config/options.def"
@@ -37,7 +37,7 @@ int64_t Options::Get(size_t row) const noexcept {
 
 void Options::Set(size_t row, int64_t value, Source from) noexcept {
   switch (static_cast<OptionId>(row)) {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
   case OptionId::name:                                                           \
     name = static_cast<type>(value);                                             \
     break;
@@ -62,7 +62,7 @@ bool ParseValue(size_t row, Piece text, int64_t* value) noexcept {
   for (int64_t v = info.lowest; WordOf(row, v) != nullptr; ++v) {
     if (text.Is(WordOf(row, v))) return *value = v, true;
   }
-  if (!ParseBoolean(text, value)) return false;
+  if (!ParseBoolean(text, value) && !ParseAmount(text, info.unit, value)) return false;
   return *value >= info.lowest && *value <= info.highest;
 }
 

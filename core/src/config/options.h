@@ -27,10 +27,11 @@ struct OptionInfo {
   int64_t lowest;
   int64_t highest;
   bool at_run_time;
+  Unit unit;
 };
 
 enum class OptionId : uint8_t {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) name,
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) name,
 #include "config/options.def"
 #undef OPTION
   kCount
@@ -39,7 +40,7 @@ inline constexpr size_t kOptionCount = static_cast<size_t>(OptionId::kCount);
 extern const OptionInfo kOptions[kOptionCount];
 
 struct Options {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
   type name = default_value;
 #include "config/options.def"
 #undef OPTION

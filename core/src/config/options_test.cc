@@ -10,8 +10,12 @@
 namespace granary {
 namespace {
 
-constexpr const char* kMeanings[] = {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) meaning,
+struct Texts {
+  const char *meaning, *when;
+};
+constexpr Texts kTexts[] = {
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
+  {meaning, when},
 #include "config/options.def"
 #undef OPTION
 };
@@ -20,7 +24,7 @@ class OptionsTest : public testing::Test {
  protected:
   void SetUp() override { Warnings().clear(); }
   bool Apply(const std::string& text) {
-    return ApplyText(options_, text.c_str(), Source::kGranaryVariable);
+    return ApplyText(options_, {text.data(), text.size()}, Source::kGranaryVariable);
   }
 
   Options options_;
@@ -42,7 +46,8 @@ TEST_F(OptionsTest, DefaultsAreWithinTheirBoundsAndExplained) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     EXPECT_LE(kOptions[i].lowest, kOptions[i].default_value) << kOptions[i].name;
     EXPECT_GE(kOptions[i].highest, kOptions[i].default_value) << kOptions[i].name;
-    EXPECT_GT(std::string(kMeanings[i]).size(), 10u) << kOptions[i].name;
+    EXPECT_GT(std::string(kTexts[i].meaning).size(), 10u) << kOptions[i].name;
+    EXPECT_GT(std::string(kTexts[i].when).size(), 10u) << kOptions[i].name;
     EXPECT_LT(std::string(kOptions[i].name).size(), sizeof(OptionInfo::name)) << kOptions[i].name;
     EXPECT_EQ(options_.Get(i), kOptions[i].default_value) << kOptions[i].name;
     EXPECT_EQ(options_.source[i], Source::kDefault) << kOptions[i].name;
@@ -136,6 +141,50 @@ TEST_F(OptionsTest, BoundsHold) {
   }
   Apply("dirty_decay_ms:-2");
   EXPECT_NE(Warnings().find("give -1 to 3600000"), std::string::npos) << Warnings();
+}
+
+TEST_F(OptionsTest, SizesAndDurationsTakeUnits) {
+  struct {
+    const char* text;
+    int64_t value;
+  } const sizes[] = {{"hard_limit:50MiB", 50 << 20},     {"hard_limit=1gib", 1 << 30},
+                     {"hard_limit: 64 KiB ", 64 << 10},  {"hard_limit:3TiB", int64_t{3} << 40},
+                     {"hard_limit:2KB", 2000},           {"hard_limit:3mb", 3000000},
+                     {"hard_limit:1GB", 1000000000},     {"hard_limit:010B", 10},
+                     {"hard_limit:1TB", 1000000000000}};
+  for (const auto& row : sizes) {
+    EXPECT_TRUE(Apply(row.text)) << row.text;
+    EXPECT_EQ(options_.hard_limit, row.value) << row.text;
+  }
+  struct {
+    const char* text;
+    int64_t value;
+  } const durations[] = {{"dirty_decay_ms:5s", 5000},
+                         {"dirty_decay_ms=250ms", 250},
+                         {"dirty_decay_ms:2 M", 120000},
+                         {"dirty_decay_ms=1h", 3600000}};
+  for (const auto& row : durations) {
+    EXPECT_TRUE(Apply(row.text)) << row.text;
+    EXPECT_EQ(options_.dirty_decay_ms, row.value) << row.text;
+  }
+}
+
+TEST_F(OptionsTest, UnitsOfAnotherKindAndLettersAloneAreRefused) {
+  const Options before = options_;
+  for (const char* text :
+       {"hard_limit:5s", "hard_limit:50M", "hard_limit:MiB", "hard_limit:-1MiB", "hard_limit:1.5GiB",
+        "hard_limit:8388608TiB", "hard_limit:99999999999999999999KiB", "dirty_decay_ms:5MiB",
+        "dirty_decay_ms:2h", "dirty_decay_ms:-1s", "cache_count:4KiB", "abort_conf:1s"}) {
+    EXPECT_FALSE(Apply(text)) << text;
+    EXPECT_TRUE(Same(options_, before)) << text;
+  }
+  EXPECT_NE(Warnings().find("or a size such as 50MiB"), std::string::npos) << Warnings();
+  EXPECT_NE(Warnings().find("or a duration such as 5s"), std::string::npos) << Warnings();
+}
+
+TEST_F(OptionsTest, AZeroByteInATextEnds) {
+  EXPECT_FALSE(Apply(std::string("dirty_decay_ms:9\n\0:1", 20)));
+  EXPECT_EQ(options_.dirty_decay_ms, 9);
 }
 
 TEST_F(OptionsTest, AWrongRowDoesNotStopTheOthers) {

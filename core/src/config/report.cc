@@ -27,7 +27,10 @@ Writer& Range(Writer& w, size_t row) noexcept {
   const OptionInfo& info = kOptions[row];
   if (info.type[0] == 'b') return w.Text("true or false");
   if (WordOf(row, info.lowest) == nullptr) {
-    return Signed(Signed(w, info.lowest).Text(" to "), info.highest);
+    Signed(Signed(w, info.lowest).Text(" to "), info.highest);
+    return w.Text(info.unit == Unit::kBytes          ? ", or a size such as 50MiB"
+                  : info.unit == Unit::kMilliseconds ? ", or a duration such as 5s"
+                                                     : "");
   }
   for (int64_t value = info.lowest; value <= info.highest; ++value) {
     w.Text(value == info.lowest ? "" : value == info.highest ? " or " : ", ");

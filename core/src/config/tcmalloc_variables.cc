@@ -6,8 +6,20 @@
 namespace granary {
 namespace {
 
-constexpr size_t kDecay = static_cast<size_t>(OptionId::dirty_decay_ms);
-constexpr size_t kCacheBytes = static_cast<size_t>(OptionId::cache_bytes);
+enum class Kind : uint8_t { kRate, kSwitch, kTotal };
+
+struct Variable {
+  char name[40];
+  char values[40];
+  OptionId target;
+  Kind kind;
+};
+constexpr Variable kVariables[] = {
+#define TCMALLOC_VARIABLE(name, target, kind, values, effect) \
+  {#name, values, OptionId::target, Kind::k##kind},
+#include "config/tcmalloc_variables.def"
+#undef TCMALLOC_VARIABLE
+};
 
 bool ReadNumber(const char* text, int64_t* value) {
   return ParseBoolean({text, __builtin_strlen(text)}, value) && *value >= 0;
@@ -28,40 +40,44 @@ bool ReadThousandths(const char* text, int64_t* value) {
   return true;
 }
 
-void Set(Options& o, size_t row, int64_t value) {
+void Set(Options& o, OptionId option, int64_t value) {
+  const size_t row = static_cast<size_t>(option);
   const OptionInfo& info = kOptions[row];
   o.Set(row, value < info.highest ? value : info.highest, Source::kTcmallocVariable);
+}
+
+bool Apply(Options& o, const Variable& variable, const char* text, unsigned (*cpus)()) {
+  int64_t value;
+  switch (variable.kind) {
+    case Kind::kRate: {
+      if (!ReadThousandths(text, &value)) return false;
+      const int64_t normal = kOptions[static_cast<size_t>(variable.target)].default_value;
+      Set(o, variable.target, value == 0 ? -1 : normal * 1000 / value);
+      return true;
+    }
+    case Kind::kSwitch:
+      if (!ReadNumber(text, &value)) return false;
+      if (value != 0) Set(o, variable.target, 0);
+      return true;
+    case Kind::kTotal: {
+      if (!ReadNumber(text, &value)) return false;
+      const unsigned count = cpus();
+      Set(o, variable.target, value / (count > 0 ? count : 1));
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
 
 bool ApplyTcmallocVariables(Options& o, unsigned (*cpus)()) noexcept {
   bool fine = true;
-  int64_t value;
-  if (const char* text = Environment("TCMALLOC_RELEASE_RATE"); text != nullptr) {
-    if (ReadThousandths(text, &value)) {
-      Set(o, kDecay, value == 0 ? -1 : kOptions[kDecay].default_value * 1000 / value);
-    } else {
-      ReportVariable("TCMALLOC_RELEASE_RATE", text, "a number such as 1.0, or 0 for never");
-      fine = false;
-    }
-  }
-  if (const char* text = Environment("TCMALLOC_AGGRESSIVE_DECOMMIT"); text != nullptr) {
-    if (ReadNumber(text, &value)) {
-      if (value != 0) Set(o, kDecay, 0);
-    } else {
-      ReportVariable("TCMALLOC_AGGRESSIVE_DECOMMIT", text, "true or false");
-      fine = false;
-    }
-  }
-  if (const char* text = Environment("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"); text != nullptr) {
-    if (ReadNumber(text, &value)) {
-      const unsigned count = cpus();
-      Set(o, kCacheBytes, value / (count > 0 ? count : 1));
-    } else {
-      ReportVariable("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", text, "a number of bytes");
-      fine = false;
-    }
+  for (const Variable& variable : kVariables) {
+    const char* text = Environment(variable.name);
+    if (text == nullptr || Apply(o, variable, text, cpus)) continue;
+    ReportVariable(variable.name, text, variable.values);
+    fine = false;
   }
   return fine;
 }

@@ -39,6 +39,56 @@ bool ParseBoolean(Piece text, int64_t* value) noexcept {
   return ParseNumber(text, value);
 }
 
+namespace {
+
+struct UnitName {
+  char name[4];
+  Unit unit;
+  int64_t factor;
+};
+constexpr int64_t kSecond = 1000;
+constexpr UnitName kUnitNames[] = {
+    {"b", Unit::kBytes, 1},
+    {"kib", Unit::kBytes, int64_t{1} << 10},
+    {"mib", Unit::kBytes, int64_t{1} << 20},
+    {"gib", Unit::kBytes, int64_t{1} << 30},
+    {"tib", Unit::kBytes, int64_t{1} << 40},
+    {"kb", Unit::kBytes, 1000},
+    {"mb", Unit::kBytes, 1000 * 1000},
+    {"gb", Unit::kBytes, 1000 * 1000 * 1000},
+    {"tb", Unit::kBytes, int64_t{1000} * 1000 * 1000 * 1000},
+    {"ms", Unit::kMilliseconds, 1},
+    {"s", Unit::kMilliseconds, kSecond},
+    {"m", Unit::kMilliseconds, 60 * kSecond},
+    {"h", Unit::kMilliseconds, 3600 * kSecond},
+};
+
+bool SameLetters(Piece text, const char* lower) {
+  size_t i = 0;
+  while (i < text.size && lower[i] != 0 && (text.data[i] | 0x20) == lower[i]) ++i;
+  return i == text.size && lower[i] == 0;
+}
+
+}  // namespace
+
+bool ParseAmount(Piece text, Unit unit, int64_t* value) noexcept {
+  int64_t number = 0;
+  size_t i = 0;
+  for (; i < text.size && DigitOf(text.data[i]) < 10; ++i) {
+    if (__builtin_mul_overflow(number, 10, &number)) return false;
+    if (__builtin_add_overflow(number, DigitOf(text.data[i]), &number)) return false;
+  }
+  if (i == 0) return false;
+  while (i < text.size && text.data[i] == ' ') ++i;
+  const Piece name{text.data + i, text.size - i};
+  for (const UnitName& row : kUnitNames) {
+    if (row.unit == unit && SameLetters(name, row.name)) {
+      return !__builtin_mul_overflow(number, row.factor, value);
+    }
+  }
+  return false;
+}
+
 // The Levenshtein distance.
 size_t Distance(Piece a, const char* b) noexcept {
   size_t row[41];

@@ -25,7 +25,7 @@ struct Pair {
   Piece value;
 };
 
-// Iterates over "name:value,name:value". A newline separates pairs like a comma. A '#' where a name
+// Iterates over "name:value,name=value". A newline separates pairs like a comma. A '#' where a name
 // starts begins a comment.
 class Pairs {
  public:
@@ -39,11 +39,11 @@ class Pairs {
       if (*at_ != '#') break;
       while (at_ < end_ && *at_ != '\n') ++at_;
     }
-    pair->name = Until(':');
+    pair->name = Rest(true);
     pair->value = {};
-    if (at_ < end_ && *at_ == ':') {
+    if (at_ < end_ && EndsName(*at_)) {
       ++at_;
-      pair->value = Until(',');
+      pair->value = Rest(false);
     }
     return true;
   }
@@ -52,9 +52,12 @@ class Pairs {
   static bool Stops(char c) { return c == ',' || c == '\n'; }
   static bool Blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-  Piece Until(char stop) {
+  static bool EndsName(char c) { return c == ':' || c == '='; }
+
+  // The rest of the name or the value, without the blanks around it.
+  Piece Rest(bool name) {
     const char* begin = at_;
-    while (at_ < end_ && *at_ != stop && !Stops(*at_)) ++at_;
+    while (at_ < end_ && !Stops(*at_) && !(name && EndsName(*at_))) ++at_;
     const char* last = at_;
     while (begin < last && Blank(*begin)) ++begin;
     while (last > begin && Blank(last[-1])) --last;
@@ -69,6 +72,14 @@ class Pairs {
 bool ParseNumber(Piece text, int64_t* value) noexcept;
 // Parses "true", "false" or an integer.
 bool ParseBoolean(Piece text, int64_t* value) noexcept;
+
+// The unit of an option's value: a size is in bytes, a duration in milliseconds.
+enum class Unit : uint8_t { kNone, kBytes, kMilliseconds };
+
+// Parses a decimal integer and a unit, as in "64KiB", "50 MB" or "5s". Sizes: B, KiB, MiB, GiB, TiB
+// (powers of 1,024), KB, MB, GB, TB (powers of 1,000). Durations: ms, s, m (minutes), h. Upper and
+// lower case are the same. False without a unit, or if the result exceeds 63 bits.
+bool ParseAmount(Piece text, Unit unit, int64_t* value) noexcept;
 
 // The number of letters to change to turn one name into the other. Compares only the first 40
 // letters.

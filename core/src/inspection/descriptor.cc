@@ -99,7 +99,7 @@ struct DescriptorRows {
     int64_t default_value, lowest, highest;
   };
   static constexpr NamedOption kOptionRows[] = {
-#define OPTION(name, type, default_value, lowest, highest, at_run_time, meaning) \
+#define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
   {#name,                                                                        \
    #type,                                                                        \
    meaning,                                                                      \

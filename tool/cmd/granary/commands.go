@@ -17,6 +17,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/heapmap"
 	"github.com/granary-allocator/granary/tool/internal/leaks"
 	"github.com/granary-allocator/granary/tool/internal/model"
+	"github.com/granary-allocator/granary/tool/internal/options"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/profile"
 	"github.com/granary-allocator/granary/tool/internal/ps"
@@ -40,6 +41,7 @@ const (
 func commands() []cli.Command {
 	rows := []cli.Command{
 		in(groupRun, preload.Row),
+		in(groupRun, options.Row),
 		in(groupServe, deploy.Commands[0]),
 		in(groupServe, deploy.Commands[1]),
 		in(groupServe, deploy.Commands[2]),

@@ -24,7 +24,7 @@ func Normal(known []inspect.Option, setting string) (string, error) {
 	name, value := strings.TrimSpace(setting[:i]), strings.TrimSpace(setting[i+1:])
 	at := slices.IndexFunc(known, func(o inspect.Option) bool { return o.Name == name })
 	if at < 0 {
-		return "", fmt.Errorf("there is no option %q%s", name, nearest(known, name))
+		return "", fmt.Errorf("there is no option %q%s", name, nearest(namesOf(known), name))
 	}
 	o := known[at]
 	if o.Type == "bool" {
@@ -65,52 +65,55 @@ func number(o inspect.Option, value string) (int64, error) {
 		return 0, fmt.Errorf("%s cannot be %q, only %s", o.Name, value, strings.Join(named, ", "))
 	}
 	if strings.HasSuffix(o.Name, "_ms") {
-		d, err := time.ParseDuration(value)
+		d, err := time.ParseDuration(strings.ToLower(strings.ReplaceAll(value, " ", "")))
 		if err != nil {
 			return 0, fmt.Errorf("%s cannot be %q: write milliseconds, or a duration such as 500ms or 5s", o.Name, value)
 		}
 		return d.Milliseconds(), nil
 	}
 	bytes, err := humanize.ParseBytes(value)
-	if err != nil || bytes > 1<<62 {
+	if err != nil || bytes > 1<<62 || !endsInB(value) {
 		return 0, fmt.Errorf("%s cannot be %q: write a number, or a size such as 64KiB or 50MiB", o.Name, value)
 	}
 	return int64(bytes), nil
 }
 
+// endsInB tells sizes with a whole unit, KiB or KB, from those with a letter, of which it is not clear whether K is 1,000.
+func endsInB(value string) bool { return strings.HasSuffix(strings.ToLower(value), "b") }
+
 // Wrong returns one message for each row of a GRANARY_CONF that the library would refuse.
 func Wrong(known []inspect.Option, conf string) []string {
 	var out []string
 	for row := range strings.SplitSeq(conf, ",") {
-		name, value, ok := strings.Cut(row, ":")
-		i := slices.IndexFunc(known, func(o inspect.Option) bool { return o.Name == name })
-		switch {
-		case strings.TrimSpace(row) == "":
-		case !ok:
-			out = append(out, fmt.Sprintf("%q has no value: write NAME:VALUE", row))
-		case i < 0:
-			out = append(out, fmt.Sprintf("there is no option %q%s", name, nearest(known, name)))
-		default:
-			if n, err := strconv.ParseInt(value, 10, 64); err == nil && (n < known[i].Lowest || n > known[i].Highest) {
-				out = append(out, fmt.Sprintf("%s cannot be %d, only %d to %d", name, n, known[i].Lowest, known[i].Highest))
-			}
+		if strings.TrimSpace(row) == "" {
+			continue
+		}
+		if _, err := Normal(known, row); err != nil {
+			out = append(out, err.Error())
 		}
 	}
 	return out
 }
 
 // nearest proposes the option whose name differs least, if it is a likely slip.
-func nearest(known []inspect.Option, name string) string {
+func nearest(known []string, name string) string {
 	best, least := "", 4
-	for _, o := range known {
-		if d := distance(o.Name, name); d < least {
-			best, least = o.Name, d
+	for _, one := range known {
+		if d := distance(one, name); d < least {
+			best, least = one, d
 		}
 	}
 	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+func namesOf(known []inspect.Option) (out []string) {
+	for _, o := range known {
+		out = append(out, o.Name)
+	}
+	return out
 }
 
 // distance is how many letters must be put in, taken out or replaced (Levenshtein).
