@@ -28,7 +28,11 @@ func All(r *result.Results) []Group {
 			strconv.FormatFloat(estimate.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
 		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
 		{"Latency by percentile", "Measured by the open-loop driver, from the scheduled time of each request. Medians over the rounds.", percentiles(r)},
-		{"Over time", "Resident memory in the first round in which the allocator was measured.", overTime(r)},
+		{"Latency over time", "Requests of the open-loop driver by the time at which they were due and by their latency, in the first round in which the " +
+			"allocator was measured: the darker, the more requests, on a logarithmic scale.", heatMaps(r)},
+		{"Memory over the run", "RSS of the server from its start to its end, in the first round in which the allocator was measured. A line marks the begin of " +
+			"each phase. The phases of every allocator are drawn with the same length, the median.", overRun(r)},
+		{"Memory over time", "Resident memory in the first round in which the allocator was measured.", overTime(r)},
 	} {
 		if len(g.Figures) > 0 {
 			out = append(out, g)

@@ -1,5 +1,5 @@
-// Package figures draws results: ratios with their intervals, memory over time, latency by percentile,
-// and curves over the number of threads. A figure is data first, so that it can be tested, and drawn as
+// Package figures draws results: ratios with their intervals, memory over time, latency by percentile and
+// as a heat map over time, and curves over the number of threads. A figure is data first, so that it can be tested, and drawn as
 // SVG or PNG after that.
 package figures
 
@@ -41,6 +41,7 @@ const (
 	Time                // lines
 	Curve               // lines with intervals
 	Percent             // lines; X is a share, drawn as the number of nines
+	Heat                // a heat map
 )
 
 // A Figure is one picture.
@@ -52,6 +53,14 @@ type Figure struct {
 	Labels         []string // of the rows of Ratios, from the top
 	LogX, LogY     bool
 	Lines          []Line
+	Marks          []Mark
+	Map            HeatMap // of Heat
+}
+
+// A Mark is a vertical line with a text.
+type Mark struct {
+	X    float64
+	Text string
 }
 
 var unsafeName = regexp.MustCompile(`[^a-z0-9.]+`)
@@ -102,15 +111,22 @@ func dash(name string, i int) []vg.Length {
 	return dashes[i%len(dashes)]
 }
 
-const (
-	width     = 17 * vg.Centimeter
-	rowHeight = 0.42 * vg.Centimeter
-)
+const rowHeight = 0.42 * vg.Centimeter
+
+func (f Figure) width() vg.Length {
+	if f.Kind == Heat {
+		return 9 * vg.Centimeter
+	}
+	return 17 * vg.Centimeter
+}
 
 // Height is that of the picture.
 func (f Figure) height() vg.Length {
 	legend := 1.3*vg.Centimeter + vg.Length(len(f.Lines))*0.52*vg.Centimeter
-	if f.Kind == Ratios {
+	switch f.Kind {
+	case Heat:
+		return 6.5 * vg.Centimeter
+	case Ratios:
 		return max(legend, 3.6*vg.Centimeter+rowHeight*vg.Length(len(f.Labels)*max(2, len(f.Lines)))/2.2)
 	}
 	return max(legend, 9*vg.Centimeter)
@@ -122,7 +138,7 @@ func (f Figure) SVG(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	canvas := vgsvg.New(width, f.height())
+	canvas := vgsvg.New(f.width(), f.height())
 	f.lay(p, legend, draw.New(canvas))
 	var drawn bytes.Buffer
 	if _, err := canvas.WriteTo(&drawn); err != nil {
@@ -160,7 +176,7 @@ func (f Figure) PNG(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	canvas := vgimg.NewWith(vgimg.UseWH(width, f.height()), vgimg.UseDPI(130))
+	canvas := vgimg.NewWith(vgimg.UseWH(f.width(), f.height()), vgimg.UseDPI(130))
 	f.lay(p, legend, draw.New(canvas))
 	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(out); err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
@@ -198,6 +214,13 @@ func (f Figure) plot() (*plot.Plot, plot.Legend, error) {
 	legend := plot.NewLegend()
 	legend.ThumbnailWidth, legend.Padding = 0.5*vg.Centimeter, 0.08*vg.Centimeter
 	f.axes(p)
+	if len(f.Marks) > 0 {
+		p.Add(marks(f.Marks))
+	}
+	if f.Kind == Heat {
+		f.Map.add(p)
+		return p, legend, nil
+	}
 	for i, line := range f.Lines {
 		if err := f.add(p, &legend, i, line); err != nil {
 			return nil, legend, fmt.Errorf("draw %s of %s: %w", line.Name, f.Name, err)
@@ -221,6 +244,9 @@ func (f Figure) axes(p *plot.Plot) {
 		p.Y.Padding = 0.2 * vg.Centimeter
 	case Percent:
 		p.X.Tick.Marker = nines{}
+	case Heat:
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, ticks{}
+		p.Title.TextStyle.Font.Size = 9
 	}
 }
 

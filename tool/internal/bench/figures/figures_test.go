@@ -214,7 +214,7 @@ func TestAPictureHoldsItsLegendWhateverTheNumberOfAllocators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := draw.New(vgsvg.New(width, f.height()))
+	c := draw.New(vgsvg.New(f.width(), f.height()))
 	if need := legend.Rectangle(c).Size().Y + 0.9*vg.Centimeter; need > f.height() {
 		t.Errorf("the legend takes %v of %v, title %q", need, f.height(), p.Title.Text)
 	}

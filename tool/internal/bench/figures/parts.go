@@ -142,3 +142,34 @@ func number(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
+
+// marks are vertical lines with their texts beside them, from the top down.
+type marks []Mark
+
+// Plot draws the lines, and the texts for which the next line leaves room.
+func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, _ := p.Transforms(&c)
+	style := p.X.Tick.Label
+	style.Font.Size, style.Color, style.Rotation = 7, color.Gray{0x60}, -math.Pi/2
+	style.XAlign, style.YAlign = draw.XLeft, draw.YBottom
+	line := draw.LineStyle{Color: color.Gray{0xb0}, Width: vg.Points(0.6), Dashes: []vg.Length{vg.Points(3), vg.Points(2)}}
+	for i, mark := range m {
+		x, end := toX(mark.X), c.Max.X
+		if i+1 < len(m) {
+			end = toX(m[i+1].X)
+		}
+		c.StrokeLine2(line, x, c.Min.Y, x, c.Max.Y)
+		if end-x > style.Font.Size {
+			c.FillText(style, vg.Point{X: x + vg.Points(1.5), Y: c.Max.Y - vg.Points(2)}, shortened(mark.Text))
+		}
+	}
+}
+
+// shortened keeps the begin of a long text.
+func shortened(text string) string {
+	const longest = 44
+	if letters := []rune(text); len(letters) > longest {
+		return string(letters[:longest-1]) + "…"
+	}
+	return text
+}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +30,7 @@ type LoadPlan struct {
 // LoadOutcome holds the measured throughput and latencies of a load.
 type LoadOutcome struct {
 	latencies *hdrhistogram.Histogram // nanoseconds
+	over      grid                    // the same by the time at which the request was due
 	Requests  int
 	Seconds   float64 // from the first request due to the last answer
 }
@@ -48,13 +51,23 @@ func (o LoadOutcome) Worst() float64 { return float64(o.latencies.Max()) / 1e6 }
 // Throughput is requests a second. It falls below the plan's rate when the server cannot keep up.
 func (o LoadOutcome) Throughput() float64 { return float64(o.Requests) / o.Seconds }
 
-// Curve is the latency in milliseconds at each of the given shares.
-func (o LoadOutcome) Curve(shares []float64) [][2]float64 {
-	out := make([][2]float64, len(shares))
-	for i, q := range shares {
-		out[i] = [2]float64{q, o.Milliseconds(q)}
+// Curve evaluates a distribution of so many requests at the shares 0, 1/2, 3/4 and on: the number of
+// requests above halves from point to point, down to the slowest request.
+func Curve(requests int, at func(share float64) float64) [][2]float64 {
+	out := [][2]float64{}
+	for above := 1.0; above*float64(requests) >= 1; above /= 2 {
+		out = append(out, [2]float64{1 - above, at(1 - above)})
 	}
 	return out
+}
+
+// Curve is the latency in milliseconds by the share of the requests that did not exceed it.
+func (o LoadOutcome) Curve() [][2]float64 { return Curve(o.Requests, o.Milliseconds) }
+
+// Over returns the latencies in milliseconds by the time at which the requests were due, and the length of
+// an interval of this time.
+func (o LoadOutcome) Over() (interval time.Duration, buckets []result.Bucket) {
+	return o.over.interval, o.over.buckets()
 }
 
 // RunLoad sends the load. It ends early with the first error.
@@ -66,25 +79,26 @@ func RunLoad(ctx context.Context, p LoadPlan) (LoadOutcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	due := make(chan int, total) // it never blocks the clock
-	histograms := make([]*hdrhistogram.Histogram, p.Connections)
+	histograms, grids := make([]*hdrhistogram.Histogram, p.Connections), make([]grid, p.Connections)
 	start := time.Now().Add(time.Millisecond)
 	var group sync.WaitGroup
 	for c := range p.Connections {
-		histograms[c] = newHistogram()
+		histograms[c], grids[c] = newHistogram(), newGrid(p.Duration)
 		group.Go(func() {
-			if err := p.connection(ctx, c, start, due, histograms[c]); err != nil {
+			if err := p.connection(ctx, c, start, due, histograms[c], &grids[c]); err != nil {
 				cancel(err)
 			}
 		})
 	}
 	p.pace(ctx, start, total, due)
 	group.Wait()
-	outcome := LoadOutcome{newHistogram(), total, time.Since(start).Seconds()}
+	outcome := LoadOutcome{newHistogram(), newGrid(p.Duration), total, time.Since(start).Seconds()}
 	if err := context.Cause(ctx); err != nil {
 		return outcome, err
 	}
-	for _, h := range histograms {
+	for c, h := range histograms {
 		outcome.latencies.Merge(h)
+		outcome.over.merge(grids[c])
 	}
 	return outcome, nil
 }
@@ -113,7 +127,7 @@ func (p LoadPlan) pace(ctx context.Context, start time.Time, total int, due chan
 	}
 }
 
-func (p LoadPlan) connection(ctx context.Context, c int, start time.Time, due <-chan int, h *hdrhistogram.Histogram) error {
+func (p LoadPlan) connection(ctx context.Context, c int, start time.Time, due <-chan int, h *hdrhistogram.Histogram, over *grid) error {
 	for n := range due {
 		if ctx.Err() != nil {
 			return nil
@@ -121,7 +135,10 @@ func (p LoadPlan) connection(ctx context.Context, c int, start time.Time, due <-
 		if err := p.Do(ctx, c, n); err != nil {
 			return err
 		}
-		if err := h.RecordValue(int64(time.Since(p.intended(start, n)))); err != nil {
+		intended := p.intended(start, n)
+		latency := time.Since(intended)
+		over.record(intended.Sub(start), latency)
+		if err := h.RecordValue(int64(latency)); err != nil {
 			return errors.Join(errors.New("a request took more than ten minutes"), err)
 		}
 	}

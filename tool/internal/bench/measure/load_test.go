@@ -41,8 +41,26 @@ func TestAStallOf50MillisecondsShowsInP999(t *testing.T) {
 	if o.Worst() < 49 {
 		t.Errorf("the worst is %v ms", o.Worst())
 	}
+	interval, buckets := o.Over()
+	if interval != 40*time.Millisecond {
+		t.Errorf("an interval is %v", interval)
+	}
+	var requests, slow uint64
+	for _, b := range buckets {
+		requests += b.Count
+		if b.Bound > 10 && b.Interval >= 25 { // request 2,000 is due after one second
+			slow += b.Count
+		}
+	}
+	if requests != 4000 || slow < 50 {
+		t.Errorf("the buckets hold %d requests, %d of them slow and after the stall began", requests, slow)
+	}
 	var below float64
-	for _, point := range o.Curve([]float64{0.1, 0.5, 0.9, 0.99, 0.999, 1}) {
+	curve := o.Curve()
+	if len(curve) != 12 || curve[1][0] != 0.5 || curve[11][0] != 1-1.0/2048 { // 4,000 requests halve eleven times
+		t.Errorf("the curve is %v", curve)
+	}
+	for _, point := range curve {
 		if point[1] < below {
 			t.Errorf("the curve falls at %v", point)
 		}

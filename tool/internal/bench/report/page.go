@@ -6,13 +6,14 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
+	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/figures"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
@@ -29,23 +30,27 @@ type content struct {
 	Machine         string
 	Losing          []Loss
 	Behind          []Loss
-	Verdicts        []verdict
+	Compared        int // rows that Losing and Behind are of
+	Verdict         *verdict
+	Others          []verdict // of the other goals
+	Rows            []row     // the lead
+	Picture         *picture  // the lead
 	Phases          []phase
 	Groups          []group
 	Noise           []noise
 	Disturbed       string
 	Legend          string
-	Confidence      string
 }
 
 type verdict struct {
-	Title     string
-	Chosen    bool
-	Text      []string
-	Standings []standing
-	Pairs     [][]string
-	Recipes   []advice.Recipe
-	Best      string
+	Title      string
+	Contenders []allocators.Contender
+	Text       []string
+	Standings  []standing
+	Pairs      [][]string
+	Recipes    []advice.Recipe
+	Best       string
+	Confidence string
 }
 
 type standing struct{ Name, Cost, ToBest string }
@@ -64,12 +69,12 @@ type pageCell struct{ Value, Spread, Mark, Class, Title string }
 
 type group struct {
 	Title, Text string
-	Open        bool
 	Figures     []picture
 }
 
 type picture struct {
 	Title string
+	Small bool
 	SVG   template.HTML
 }
 
@@ -79,32 +84,75 @@ type noise struct{ Contender, Round, Seconds, Own, Others, Stolen string }
 func WritePage(out io.Writer, r *result.Results, goal advice.Goal) error {
 	c := content{
 		Results: r, When: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r.Machine),
-		Legend: Legend(BestOfAll), Confidence: fmt.Sprintf("%g %%", estimate.Confidence*100),
+		Legend: Legend(BestOfAll),
 	}
 	lines := Compare(r, BestOfAll)
 	c.Losing, c.Behind = Losing(r)
+	c.Compared = compared(r)
 	c.ComparesGranary = HasGranaryAndPeer(r)
-	c.Verdicts = verdicts(r, goal)
+	c.Verdict, c.Others = verdicts(r, goal)
+	c.Rows = leadRowsOf(lines, goal)
 	c.Phases = phases(lines)
 	c.Disturbed = Disturbance(r)
 	for _, run := range r.Runs {
 		c.Noise = append(c.Noise, noiseOf(run))
 	}
-	for i, g := range figures.All(r) {
-		shown := group{Title: g.Title, Text: g.Text, Open: i == 0}
-		for _, f := range g.Figures {
-			svg, err := f.Inline()
-			if err != nil {
-				return err
-			}
-			shown.Figures = append(shown.Figures, picture{f.Title, template.HTML(svg)}) // drawn by us, labels escaped by the drawer
-		}
-		c.Groups = append(c.Groups, shown)
+	if err := c.draw(r, goal); err != nil {
+		return err
 	}
 	if err := tmpl.Execute(out, c); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
+}
+
+// draw fills in the pictures.
+func (c *content) draw(r *result.Results, goal advice.Goal) error {
+	if lead, ok := figures.Lead(r, goal); ok {
+		p, err := pictureOf(lead)
+		if err != nil {
+			return err
+		}
+		c.Picture = &p
+	}
+	for _, g := range figures.All(r) {
+		shown := group{Title: g.Title, Text: g.Text}
+		for _, f := range g.Figures {
+			p, err := pictureOf(f)
+			if err != nil {
+				return err
+			}
+			shown.Figures = append(shown.Figures, p)
+		}
+		c.Groups = append(c.Groups, shown)
+	}
+	return nil
+}
+
+func pictureOf(f figures.Figure) (picture, error) {
+	svg, err := f.Inline()
+	return picture{f.Title, f.Kind == figures.Heat, template.HTML(svg)}, err // drawn here, labels escaped by the drawer
+}
+
+// compared is the number of rows that compare Granary with a peer.
+func compared(r *result.Results) int {
+	n := 0
+	for _, line := range Compare(r, BestPeer) {
+		for i, c := range line.Cells {
+			if line.Row.Better != result.Neutral && r.Contenders[i].Name == inspect.Granary && c.Comparison.Rounds > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func leadRowsOf(lines []Line, goal advice.Goal) []row {
+	var out []row
+	for _, line := range leading(lines, goal) {
+		out = append(out, rowOf(line, line.Row.Phase+": "+Label(line.Row)))
+	}
+	return out
 }
 
 func machine(m result.Machine) string {
@@ -118,14 +166,14 @@ func machine(m result.Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-func verdicts(r *result.Results, goal advice.Goal) []verdict {
-	var out []verdict
+// verdicts are the one about the chosen goal, nil if no row measures it, and those about the other goals.
+func verdicts(r *result.Results, goal advice.Goal) (chosen *verdict, others []verdict) {
 	for _, g := range advice.Goals {
 		judged, ok := advice.Judge(r, g)
 		if !ok {
 			continue
 		}
-		v := verdict{Title: g.Title, Chosen: g.Name == goal.Name, Text: judged.Text(), Best: judged.Standings[0].Contender.Name,
+		v := verdict{Title: g.Title, Contenders: r.Contenders, Confidence: fmt.Sprintf("%g %%", estimate.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Contender.Name,
 			Recipes: advice.Deploy(judged.Standings[0].Contender, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
@@ -140,13 +188,13 @@ func verdicts(r *result.Results, goal advice.Goal) []verdict {
 			}
 			v.Pairs = append(v.Pairs, line)
 		}
-		if v.Chosen {
-			out = slices.Insert(out, 0, v)
+		if g.Name == goal.Name {
+			chosen = &v
 			continue
 		}
-		out = append(out, v)
+		others = append(others, v)
 	}
-	return out
+	return chosen, others
 }
 
 func costText(s advice.Standing) string {
@@ -173,13 +221,17 @@ func phases(lines []Line) []phase {
 		if len(out) == 0 || out[len(out)-1].Name != line.Row.Phase {
 			out = append(out, phase{Name: line.Row.Phase})
 		}
-		shown := row{Label: Label(line.Row)}
-		for _, c := range line.Cells {
-			shown.Cells = append(shown.Cells, cellOf(line, c))
-		}
-		out[len(out)-1].Rows = append(out[len(out)-1].Rows, shown)
+		out[len(out)-1].Rows = append(out[len(out)-1].Rows, rowOf(line, Label(line.Row)))
 	}
 	return out
+}
+
+func rowOf(line Line, label string) row {
+	shown := row{Label: label}
+	for _, c := range line.Cells {
+		shown.Cells = append(shown.Cells, cellOf(line, c))
+	}
+	return shown
 }
 
 func cellOf(line Line, c Cell) pageCell {

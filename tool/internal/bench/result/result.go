@@ -60,6 +60,25 @@ type Series struct {
 	Points    [][2]float64 `json:"points"`
 }
 
+// A Histogram counts measurements by their time and their value.
+type Histogram struct {
+	Contender string  `json:"contender"`
+	Round     int     `json:"round"`
+	Phase     string  `json:"phase"`
+	Metric    string  `json:"metric"`
+	Unit      string  `json:"unit"`
+	Interval  float64 `json:"interval_seconds"`
+	// Buckets are ascending by interval and bound; empty ones are left out.
+	Buckets []Bucket `json:"buckets"`
+}
+
+// A Bucket is the measurements of one interval with similar values.
+type Bucket struct {
+	Interval int     `json:"i"`
+	Bound    float64 `json:"le"` // the upper bound of the values
+	Count    uint64  `json:"n"`
+}
+
 // A Failure records why a contender has no values from a given round on.
 type Failure struct {
 	Subject   string `json:"subject,omitempty"`
@@ -70,11 +89,12 @@ type Failure struct {
 
 // A Sample holds the values of one run of one contender.
 type Sample struct {
-	values map[Key]float64
-	order  []Key
-	series []Series
-	notes  []string
-	run    *Run
+	values     map[Key]float64
+	order      []Key
+	series     []Series
+	histograms []Histogram
+	notes      []string
+	run        *Run
 }
 
 // Set records a value. What is no number (a ratio to nothing) is not recorded, as JSON could not hold it.
@@ -100,6 +120,9 @@ func (s *Sample) Get(phase, metric string) (float64, bool) {
 
 // Trace records a series; its contender and round are filled in later.
 func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
+
+// Count records a histogram; its contender and round are filled in later.
+func (s *Sample) Count(h Histogram) { s.histograms = append(s.histograms, h) }
 
 // Note records a remark about all results of the run.
 func (s *Sample) Note(note string) { s.notes = append(s.notes, note) }
@@ -150,6 +173,7 @@ type Results struct {
 	Sessions     []Session              `json:"sessions,omitempty"`
 	Runs         []Run                  `json:"runs,omitempty"`
 	Series       []Series               `json:"series,omitempty"`
+	Histograms   []Histogram            `json:"histograms,omitempty"`
 	Failures     []Failure              `json:"failures,omitempty"`
 	Notes        []string               `json:"notes,omitempty"`
 }
@@ -162,6 +186,10 @@ func (r *Results) Add(contender string, round int, s Sample) {
 	for _, series := range s.series {
 		series.Contender, series.Round = contender, round
 		r.Series = append(r.Series, series)
+	}
+	for _, h := range s.histograms {
+		h.Contender, h.Round = contender, round
+		r.Histograms = append(r.Histograms, h)
 	}
 	for _, note := range s.notes {
 		r.Note(note)
@@ -232,3 +260,16 @@ const (
 
 // MetricCurve is the series of latencies by the share of requests that did not exceed them.
 const MetricCurve = "latency by percentile"
+
+// MetricLatencies is the histogram of the latencies of requests by the time at which they were due.
+const MetricLatencies = "latency over time"
+
+// LevelsADecade is how many buckets a decade of latency has in the histogram.
+const LevelsADecade = 8
+
+// The series of a whole run, in seconds since it began: the memory of its server, and for each phase one
+// point, its begin and its end.
+const (
+	MetricRunRSS = "RSS over the run"
+	MetricSpan   = "begin and end"
+)

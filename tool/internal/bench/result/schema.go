@@ -27,6 +27,7 @@ var meanings = map[string]map[string]string{
 		"sessions":     "each call of the command that added rounds",
 		"runs":         "each run of one allocator, with its disturbances",
 		"series":       "values over time, and latencies by percentile",
+		"histograms":   "numbers of measurements by time and value",
 		"failures":     "why an allocator has no values from a round on",
 		"notes":        "remarks about the results",
 	},
@@ -56,9 +57,15 @@ var meanings = map[string]map[string]string{
 	},
 	"Series": {
 		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the plotted quantity",
-		"unit":   "of the second number of a point",
-		"points": "pairs: seconds since the phase began (a share for `" + MetricCurve + "`, a day for `by day`), value",
+		"unit": "of the second number of a point",
+		"points": "pairs: seconds since the phase began (a share for `" + MetricCurve + "`, a day for `by day`), value; `" + MetricRunRSS +
+			"` counts from the begin of the run, and `" + MetricSpan + "` has the two times of the phase in the run",
 	},
+	"Histogram": {
+		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the measured quantity", "unit": "of the values",
+		"interval_seconds": "the length of an interval, s", "buckets": "the counts, ascending by interval and value; empty buckets are left out",
+	},
+	"Bucket": {"i": "the interval, from 0", "le": "the upper bound of the values", "n": "the number of measurements"},
 	"Failure": {
 		"subject": "the program, in scenarios with several", "contender": "an allocator's name", "round": "the first without values, from 0", "reason": "the cause",
 	},
@@ -67,7 +74,7 @@ var meanings = map[string]map[string]string{
 // described are the types of the file, the outermost first.
 var described = []reflect.Type{
 	reflect.TypeFor[Results](), reflect.TypeFor[Row](), reflect.TypeFor[Observation](), reflect.TypeFor[allocators.Contender](), reflect.TypeFor[Machine](),
-	reflect.TypeFor[Session](), reflect.TypeFor[Run](), reflect.TypeFor[Series](), reflect.TypeFor[Failure](),
+	reflect.TypeFor[Session](), reflect.TypeFor[Run](), reflect.TypeFor[Series](), reflect.TypeFor[Histogram](), reflect.TypeFor[Bucket](), reflect.TypeFor[Failure](),
 }
 
 // Document writes the reference page of the JSON file.

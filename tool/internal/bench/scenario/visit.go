@@ -58,6 +58,7 @@ type Visit struct {
 	Server    *Server
 	proc      procfs.FS
 	sample    result.Sample
+	timeline  *timeline
 	phase     string
 	peak      float64 // the largest RSS since the start of the visit, in bytes
 	exact     bool    // the kernel's peak counts from the last resetPeak
@@ -67,6 +68,7 @@ type Visit struct {
 // shown that the server calls the contender's malloc.
 func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
 	v.Server = &Server{spec: spec, proc: v.proc, dir: v.Dir}
+	defer func() { v.timeline.follow(v.Server) }()
 	if spec.User != "" {
 		if err := Give(v.Dir, spec.User); err != nil {
 			return err
@@ -106,6 +108,12 @@ func (v *Visit) Get(phase, metric string) (float64, bool) { return v.sample.Get(
 // Trace records a series of the current phase.
 func (v *Visit) Trace(metric, unit string, points [][2]float64) {
 	v.sample.Trace(result.Series{Phase: v.phase, Metric: metric, Unit: unit, Points: points})
+}
+
+// Count records a histogram of the current phase.
+func (v *Visit) Count(h result.Histogram) {
+	h.Phase = v.phase
+	v.sample.Count(h)
 }
 
 // FreePort returns a loopback port on which no program listens at present.
@@ -217,11 +225,15 @@ func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c
 		return result.Sample{}, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	v := &Visit{Shared: shared, Contender: c, Round: round, Dir: dir, proc: proc}
+	v := &Visit{Shared: shared, Contender: c, Round: round, Dir: dir, proc: proc, timeline: startTimeline()}
 	noise := startNoise(proc)
-	defer func() { v.Stop() }()
+	defer func() {
+		v.Stop()
+		v.timeline.stop()
+	}()
 	for _, p := range s.Phases(shared.Values) {
 		v.phase = p.Name
+		v.timeline.enter(p.Name)
 		if err := p.Do(ctx, v); err != nil {
 			if v.Server != nil && ctx.Err() == nil {
 				err = v.Server.explain(err)
@@ -231,6 +243,9 @@ func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c
 		tick(p.Name)
 	}
 	v.Stop()
+	for _, series := range v.timeline.stop() {
+		v.sample.Trace(series)
+	}
 	v.sample.Ran(noise.stop())
 	return v.sample, nil
 }

@@ -75,12 +75,21 @@ func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
 	}
 	var r result.Results
 	r.Add("glibc", 0, sample)
+	var spans []result.Series
 	for _, s := range r.Series {
+		if s.Metric == result.MetricSpan {
+			spans = append(spans, s)
+			continue
+		}
 		if last := s.Points[len(s.Points)-1][1]; s.Unit == "bytes" && (last <= 0 || last > 64<<20) {
 			t.Errorf("%s of a sleeper: %v bytes", s.Metric, last)
 		}
 	}
-	if len(r.Series) != 4 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Contender != "glibc" {
+	if len(spans) != 4 || spans[2].Phase != "idle after the load" || spans[2].Points[0][1]-spans[2].Points[0][0] < 0.25 ||
+		spans[2].Points[0][0] != spans[1].Points[0][1] || r.Series[len(r.Series)-1].Metric != result.MetricRunRSS {
+		t.Errorf("phases %+v", spans)
+	}
+	if len(r.Series) != 9 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Contender != "glibc" {
 		t.Errorf("series %+v, runs %+v", r.Series, r.Runs)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

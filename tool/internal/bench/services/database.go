@@ -87,6 +87,7 @@ func (d database) step(ctx context.Context, v *scenario.Visit, workload string, 
 	for _, q := range quantiles {
 		v.Set(q.metric, report.quantile(q.share))
 	}
+	v.Trace(result.MetricCurve, "ms", measure.Curve(int(report.done), report.quantile))
 	return nil
 }
 

@@ -79,10 +79,7 @@ func (k *kvVisit) load(ctx context.Context, v *scenario.Visit, test string, size
 	if err != nil {
 		return err
 	}
-	v.Set(scenario.MetricThroughput, b.throughput)
-	v.Set(scenario.MetricP50, b.p50)
-	v.Set(scenario.MetricP99, b.p99)
-	v.Set(scenario.MetricP999, b.p999)
+	b.record(v)
 	v.Set(scenario.MetricCPU, seen.CPUSeconds)
 	return nil
 }

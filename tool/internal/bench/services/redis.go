@@ -142,10 +142,7 @@ func (r *redisVisit) benchmark(test string, size int, more ...string) func(conte
 			return err
 		}
 		spent, err := r.cpu(v)
-		v.Set(scenario.MetricThroughput, b.throughput)
-		v.Set(scenario.MetricP50, b.p50)
-		v.Set(scenario.MetricP99, b.p99)
-		v.Set(scenario.MetricP999, b.p999)
+		b.record(v)
 		v.Set(scenario.MetricCPU, spent)
 		return err
 	}

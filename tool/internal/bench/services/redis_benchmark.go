@@ -7,11 +7,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 )
 
 // benchmarked holds the figures that redis-benchmark prints for one test; latencies are in milliseconds.
-type benchmarked struct{ throughput, p50, p99, p999 float64 }
+type benchmarked struct {
+	throughput, p50, p99, p999 float64
+	curve                      [][2]float64 // latencies by share; nil where only some percentiles are known
+}
+
+// record records throughput and latencies.
+func (b benchmarked) record(v *scenario.Visit) {
+	v.Set(scenario.MetricThroughput, b.throughput)
+	v.Set(scenario.MetricP50, b.p50)
+	v.Set(scenario.MetricP99, b.p99)
+	v.Set(scenario.MetricP999, b.p999)
+	if len(b.curve) > 0 {
+		v.Trace(result.MetricCurve, "ms", b.curve)
+	}
+}
 
 // redisBenchmark runs one test of redis-benchmark over the scenario's keys.
 func redisBenchmark(ctx context.Context, v *scenario.Visit, port int, test string, size int, more ...string) (benchmarked, error) {
@@ -21,7 +37,7 @@ func redisBenchmark(ctx context.Context, v *scenario.Visit, port int, test strin
 	if err != nil {
 		return benchmarked{}, err
 	}
-	return parseBenchmark(out)
+	return parseBenchmark(out, v.Values.Number("requests"))
 }
 
 var (
@@ -29,9 +45,9 @@ var (
 	percentileLine = regexp.MustCompile(`(?m)^([0-9.]+)% <= ([0-9.]+) milliseconds`)
 )
 
-// parseBenchmark reads the long report of redis-benchmark. Its CSV form has no percentile past 99; the two
+// parseBenchmark reads the long report of redis-benchmark about so many requests. Its CSV form has no percentile past 99; the two
 // distributions of the long form do.
-func parseBenchmark(report string) (benchmarked, error) {
+func parseBenchmark(report string, requests int) (benchmarked, error) {
 	report = strings.ReplaceAll(report, "\r", "\n")
 	match := throughputLine.FindStringSubmatch(report)
 	if match == nil {
@@ -51,6 +67,11 @@ func parseBenchmark(report string) (benchmarked, error) {
 			return benchmarked{}, err
 		}
 	}
+	l.curve = measure.Curve(requests, func(share float64) float64 {
+		const printed = 0.0005                             // shares have three decimals
+		latency, _ := atPercent(points, 100*share-printed) // 99.9 % are there, and so the last line is 100 %
+		return latency
+	})
 	return l, nil
 }
 

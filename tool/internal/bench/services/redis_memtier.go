@@ -66,10 +66,7 @@ func (r *redisVisit) memtier(ctx context.Context, v *scenario.Visit, program str
 		return fmt.Errorf("read the report of memtier_benchmark: %w", err)
 	}
 	b, err := parseMemtier(text)
-	v.Set(scenario.MetricThroughput, b.throughput)
-	v.Set(scenario.MetricP50, b.p50)
-	v.Set(scenario.MetricP99, b.p99)
-	v.Set(scenario.MetricP999, b.p999)
+	b.record(v)
 	v.Set(scenario.MetricCPU, spent)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (r *redisVisit) open(ctx context.Context, v *scenario.Visit, connections in
 	return nil
 }
 
-// recordOutcome records the rows of openRows but CPU, and the curve of latencies.
+// recordOutcome records the rows of openRows but CPU, the curve of latencies, and the latencies over time.
 func recordOutcome(v *scenario.Visit, o measure.LoadOutcome) {
 	v.Set(scenario.MetricThroughput, o.Throughput())
 	for _, q := range []struct {
@@ -89,7 +89,9 @@ func recordOutcome(v *scenario.Visit, o measure.LoadOutcome) {
 		v.Set(q.metric, o.Milliseconds(q.share))
 	}
 	v.Set(scenario.MetricMax, o.Worst())
-	v.Trace(result.MetricCurve, "ms", o.Curve([]float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999}))
+	v.Trace(result.MetricCurve, "ms", o.Curve())
+	interval, buckets := o.Over()
+	v.Count(result.Histogram{Metric: result.MetricLatencies, Unit: "ms", Interval: interval.Seconds(), Buckets: buckets})
 }
 
 func (r *redisVisit) pipelinedPhases() []scenario.Phase {

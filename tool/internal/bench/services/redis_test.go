@@ -1,6 +1,7 @@
 package services
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,18 +43,23 @@ func TestParseBenchmarkOfARecordedReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := parseBenchmark(string(text))
-	want := benchmarked{throughput: 46189.38, p50: 0.655, p99: 1.607, p999: 4.375}
-	if err != nil || got != want {
-		t.Errorf("load %+v, %v; want %+v", got, err, want)
+	got, err := parseBenchmark(string(text), 20000)
+	curve := []float64{0.183, 0.655, 0.815, 0.911, 1.023, 1.143, 1.311, 1.751, 2.903, 4.175, 4.375, 4.743, 5.047, 5.087, 5.103}
+	if err != nil || got.throughput != 46189.38 || got.p50 != 0.655 || got.p99 != 1.607 || got.p999 != 4.375 || len(got.curve) != len(curve) {
+		t.Fatalf("load %+v, %v", got, err)
+	}
+	for i, latency := range curve { // the lines of the report, in its order
+		if got.curve[i] != [2]float64{1 - math.Pow(2, -float64(i)), latency} {
+			t.Errorf("point %d of the curve is %v, not %v ms", i, got.curve[i], latency)
+		}
 	}
 	old := "SET: 0.00\rSET: 75123.51\r====== SET ======\n  20000 requests completed in 0.26 seconds\n\n" +
 		"87.96% <= 0.400 milliseconds\n99.15% <= 1.001 milliseconds\n100.00% <= 2.007 milliseconds\n75471.70 requests per second\n"
-	if got, err := parseBenchmark(old); err != nil || got != (benchmarked{throughput: 75471.70, p50: 0.4, p99: 1.001, p999: 2.007}) {
+	if got, err := parseBenchmark(old, 20000); err != nil || got.throughput != 75471.70 || got.p50 != 0.4 || got.p99 != 1.001 || got.p999 != 2.007 {
 		t.Errorf("Redis 6.0's report gives %+v, %v", got, err)
 	}
 	for _, broken := range []string{"", "throughput summary: 1.0 requests per second"} {
-		if _, err := parseBenchmark(broken); err == nil {
+		if _, err := parseBenchmark(broken, 1); err == nil {
 			t.Errorf("%q is a report", broken)
 		}
 	}
