@@ -53,8 +53,8 @@ def overview():
     return [
         panel("Memory of the heaps", "bytes", queries, "Sum over the selected processes.", stacked=True),
         panel("Resident memory", "bytes", [query(f"granary_process_resident_memory_bytes{SELECT}", LABEL)]),
-        panel("Fragmentation: held bytes for each live byte", "none", [query(f"granary:fragmentation:ratio{SELECT}", LABEL)],
-              "Needs the recording rules of integrations/prometheus."),
+        panel("Fragmentation ratio: heap bytes for each live byte", "none", [query(f"granary_fragmentation_ratio{SELECT}", LABEL)],
+              "1 is the best. A small heap has a high ratio, because the metadata is included."),
     ]
 
 

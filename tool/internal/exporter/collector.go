@@ -45,6 +45,7 @@ var (
 	labels      = []string{"pid", "command"}
 	infoDesc    = prometheus.NewDesc(prefix+"process_info", "Always 1; version is that of the library in the process.", append(labels, "version"), nil)
 	rssDesc     = prometheus.NewDesc(prefix+"process_resident_memory_bytes", "Resident memory of the process, of which the heap is a part.", labels, nil)
+	ratioDesc   = prometheus.NewDesc(prefix+"fragmentation_ratio", "Memory of the heap for each live byte: (used_spans - slab_clean + dirty + metadata_used) / live; 1 is the best.", labels, nil)
 	agreedDesc  = prometheus.NewDesc(prefix+"consistent", "Whether all figures of the process are those of one moment.", labels, nil)
 	foundDesc   = prometheus.NewDesc(prefix+"exporter_processes", "Processes that were read.", nil, nil)
 	leftDesc    = prometheus.NewDesc(prefix+"exporter_processes_left_out", "Processes that run Granary but were not read: too many of them, or too slow.", nil, nil)
@@ -160,6 +161,9 @@ func (c *Collector) emit(out chan<- prometheus.Metric, s sample) {
 	}
 	send(infoDesc, prometheus.GaugeValue, 1, s.snapshot.Version)
 	send(rssDesc, prometheus.GaugeValue, float64(s.rss))
+	if ratio := s.snapshot.Fragmentation(); ratio > 0 {
+		send(ratioDesc, prometheus.GaugeValue, ratio)
+	}
 	consistent := 0.0
 	if s.snapshot.Consistent {
 		consistent = 1

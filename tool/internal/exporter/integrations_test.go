@@ -45,7 +45,7 @@ func known(t *testing.T) map[string]bool {
 	for _, m := range l.Metrics {
 		names[Name(m)] = true
 	}
-	for _, d := range []*prometheus.Desc{infoDesc, rssDesc, agreedDesc, foundDesc, leftDesc, errorsDesc, secondsDesc} {
+	for _, d := range []*prometheus.Desc{infoDesc, rssDesc, ratioDesc, agreedDesc, foundDesc, leftDesc, errorsDesc, secondsDesc} {
 		names[regexp.MustCompile(`fqName: "([^"]*)"`).FindStringSubmatch(d.String())[1]] = true
 	}
 	return names

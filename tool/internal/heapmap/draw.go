@@ -22,7 +22,7 @@ const (
 	textSize  = 10
 	line      = 16 // from one line of text to the next
 	pageWidth = 960
-	gap       = 3 // between trackers
+	gap       = 3 // between regions
 	labels    = 100
 	barRow    = 14
 )
@@ -127,7 +127,7 @@ var colors = [kinds]color.NRGBA{
 	Damaged: {0xff, 0x00, 0x00, 0xff},
 }
 
-// colorOf shades slabs from pale to full by what lives.
+// colorOf shades slabs from pale to full by their live share.
 func colorOf(c Cell) color.NRGBA {
 	if c.Kind != Slab {
 		return colors[c.Kind]
@@ -230,14 +230,14 @@ func (p Picture) stacked(d drawing, x, y, w, h vg.Length, t Tracker) {
 	}
 }
 
-// bars draws a bar for each class: what lives, is cached, is free, and pages that hold nothing.
+// bars draws a bar for each class: live, cached and free objects, and pages that are not resident.
 func (p Picture) bars(d drawing, y vg.Length) {
 	var most uint64 = 1
 	classes := p.shown()
 	for _, c := range classes {
 		most = max(most, c.Bytes)
 	}
-	d.text(margin, y, textSize, "Slabs by object size in bytes: live, cached, free, and (grey) pages that hold nothing")
+	d.text(margin, y, textSize, "Slabs by object size in bytes: live, cached, free, and (grey) not resident")
 	for _, c := range classes {
 		y += barRow
 		d.text(margin, y, textSize, c.label())

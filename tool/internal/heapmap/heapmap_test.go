@@ -77,8 +77,9 @@ func TestGranulesAreOfTheRightKind(t *testing.T) {
 
 func TestTextAndPictures(t *testing.T) {
 	p := Draw("process 812 (app), Granary 0.1.0", example())
+	p.Fragmentation = 1.234
 	var out bytes.Buffer
-	p.Write(&out, 0)
+	p.Write(&out, 80)
 	testkit.Check(t, "testdata/heap.golden", out.Bytes())
 	out.Reset()
 	if err := p.SVG(&out); err != nil {
@@ -178,7 +179,7 @@ func TestARealHeapAndItsCore(t *testing.T) {
 	var walks []string
 	for _, subject := range subjects {
 		text, errs, code := call(subject)
-		if code != 0 || !strings.Contains(text, "large block") || !strings.Contains(text, "Slabs by class") {
+		if code != 0 || !strings.Contains(text, "blocks above 1 MiB") || !strings.Contains(text, "Slabs by object size") {
 			t.Errorf("%s: code %d, said %q, printed\n%s", subject, code, errs, text)
 		}
 		list, errs, code := call(subject, "--walk")
@@ -207,7 +208,7 @@ func TestARealHeapAndItsCore(t *testing.T) {
 
 func TestADamagedHeapEndsWithOne(t *testing.T) {
 	var out bytes.Buffer
-	err := options{}.show(cli.Env{Stdout: &out}, "x", example())
+	err := options{}.show(cli.Env{Stdout: &out}, Draw("x", example()), example())
 	if err == nil || !strings.Contains(err.Error(), "damaged (1 findings), the first: the slab at") || !strings.Contains(out.String(), "Damaged:") {
 		t.Errorf("%v", err)
 	}
@@ -259,6 +260,6 @@ func TestPagesThatAreHeld(t *testing.T) {
 	}
 	held.Worst = held.Worst[:5]
 	var out bytes.Buffer
-	held.write(&out, 0)
+	held.write(&out, 80)
 	testkit.Check(t, "testdata/pages.golden", out.Bytes())
 }

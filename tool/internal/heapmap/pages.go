@@ -16,7 +16,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// HeldPages are the pages that live objects hold in place, and whose these are as far as it is known.
+// HeldPages are the pages that live objects pin, and the code that allocated these objects as far as it is known.
 type HeldPages struct {
 	Title  string      `json:"title"`
 	Idle   uint64      `json:"idle_bytes"` // of all of them
@@ -63,8 +63,7 @@ func (o options) showPages(ctx context.Context, env cli.Env, arg string) (err er
 	if o.json {
 		return term.JSON(env.Stdout, held)
 	}
-	width, _ := term.Width(env.Stdout)
-	held.write(env.Stdout, width)
+	held.write(env.Stdout, term.TextWidth(env.Stdout))
 	return nil
 }
 
@@ -134,12 +133,12 @@ func Held(h *inspect.HeapMap, stacks map[uint64]string) HeldPages {
 }
 
 func (p HeldPages) write(w io.Writer, width int) {
-	fmt.Fprintf(w, "%s: %s pages are held in place by live objects that leave %s of them idle\n", p.Title, term.Count(uint64(p.Pages)), term.Bytes(p.Idle))
+	fmt.Fprintf(w, "%s\n", term.Wrap("", fmt.Sprintf("%s: live objects pin %s pages and leave %s of them unused", p.Title, term.Count(uint64(p.Pages)), term.Bytes(p.Idle)), width))
 	if p.Pages == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	t := term.Table{Header: []string{" SIZE", " PAGES", " IDLE", " IDLE OF EACH"}}
+	t := term.Table{Header: []string{" OBJECT SIZE", " PAGES", " UNUSED", " UNUSED EACH"}}
 	for i, c := range p.Class {
 		if i == 10 {
 			break
@@ -147,13 +146,13 @@ func (p HeldPages) write(w io.Writer, width int) {
 		t.Rows = append(t.Rows, []string{term.Count(c.Size), term.Count(uint64(c.Pages)), term.Bytes(c.Idle), term.Bytes(c.Idle / uint64(c.Pages))})
 	}
 	t.Write(w, width)
-	fmt.Fprintln(w, "\nThe emptiest of them")
-	t = term.Table{Header: []string{"PAGE", " SIZE", " LIVE", " IDLE", "A SAMPLED OBJECT ON IT (innermost first)"}}
+	fmt.Fprintln(w, "\nThe emptiest pages")
+	t = term.Table{Header: []string{"PAGE", " OBJECT SIZE", " LIVE", " UNUSED", "ALLOCATED BY"}, Fold: true}
 	for _, page := range p.Worst {
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("%#x", page.Address), term.Count(page.Size), term.Count(page.Live), term.Bytes(page.Idle), page.Stack})
 	}
 	t.Write(w, width)
 	if !p.Stacks {
-		fmt.Fprintln(w, "\nSampling is off, so nobody knows whose they are: `granary profile PID --pins` tells.")
+		fmt.Fprintf(w, "\n%s\n", term.Wrap("", "Sampling is off, so the code that allocated these objects is unknown: `granary profile PID --pins` shows it.", width))
 	}
 }

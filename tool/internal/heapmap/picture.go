@@ -1,5 +1,5 @@
-// Package heapmap draws a heap: how full each 2 MiB tracker and each slab is, in the terminal and as a
-// picture, and lists what lives in it.
+// Package heapmap draws a heap: how full each region of 2 MiB and each slab is, in the terminal and as a
+// picture, and lists its live objects.
 package heapmap
 
 import (
@@ -16,17 +16,17 @@ type Kind int
 
 // The kinds of granules.
 const (
-	Clean   Kind = iota // free, holds no pages
-	Dirty               // free, still holds pages
+	Clean   Kind = iota // free, not resident
+	Dirty               // free, not purged yet
 	Slab                // part of a slab
 	Object              // part of an object of its own, live
-	Kept                // the same, but free in a cache
-	Large               // part of a block of whole trackers
+	Kept                // such an object, free in a cache
+	Large               // part of a block
 	Damaged             // its description cannot be true
 	kinds
 )
 
-var kindNames = [kinds]string{"free", "free, still holds pages", "slab", "live object of its own", "cached object of its own", "large block", "damaged"}
+var kindNames = [kinds]string{"free, not resident", "free, not purged yet (dirty)", "slabs", "live objects above 64 KiB", "cached objects above 64 KiB", "blocks above 1 MiB", "damaged"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -69,11 +69,13 @@ func (c Class) Free() uint64 { return c.Bytes - min(c.Bytes, c.Live+c.Cached+c.C
 
 // A Picture is a heap, ready to be drawn.
 type Picture struct {
-	Title    string
-	Granule  uint64
-	Trackers []Tracker
-	Classes  []Class // by size
-	Damage   []string
+	Title string
+	// Fragmentation is the fragmentation ratio; 0 if it is not known.
+	Fragmentation float64
+	Granule       uint64
+	Trackers      []Tracker
+	Classes       []Class // by size
+	Damage        []string
 }
 
 // Draw makes the picture of a heap.

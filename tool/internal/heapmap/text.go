@@ -46,44 +46,52 @@ func used(t Tracker) bool {
 
 // Write prints the picture in lines of at most width columns.
 func (p Picture) Write(w io.Writer, width int) {
-	size := uint64(2 << 20)
-	fmt.Fprintf(w, "%s: %s of address space in trackers of 2 MiB\n", p.Title, term.Bytes(uint64(len(p.Trackers))*size))
+	text := func(lead, paragraph string) { fmt.Fprintln(w, term.Wrap(lead, paragraph, width)) }
+	text("", fmt.Sprintf("%s: %s of address space", p.Title, term.Bytes(uint64(len(p.Trackers))*regionBytes)))
+	if p.Fragmentation > 0 {
+		text("", fmt.Sprintf("Fragmentation ratio %.2f: %.2f bytes of memory for each live byte.", p.Fragmentation, p.Fragmentation))
+	}
 	for kind, bytes := range p.Totals() {
 		if bytes > 0 {
-			fmt.Fprintf(w, "  %-26s %10s\n", Kind(kind), term.Bytes(bytes))
+			fmt.Fprintf(w, "  %-28s %10s\n", Kind(kind), term.Bytes(bytes))
 		}
 	}
-	fmt.Fprintf(w, "\nA character a tracker: %s share that lives, [== large block, _ nothing lives, ~ free but dirty, . free\n", string(shades))
+	fmt.Fprintln(w)
+	text("", fmt.Sprintf("Each character is a region of 2 MiB: %s for the share of live bytes from low to high, _ used but nothing live, "+
+		"[== a block above 1 MiB, ~ free and dirty, . free", string(shades)))
 	p.lines(w, perLine(width))
 	if len(p.Classes) > 0 {
-		fmt.Fprintln(w, "\nSlabs by class; FULL: how many slabs are up to 10 %, 20 % ... full")
+		fmt.Fprintln(w)
+		text("", "Slabs by object size in bytes. FULL: slabs by tenths full")
 		p.classTable().Write(w, width)
 	}
-	for i, sentence := range p.Damage {
+	for i, message := range p.Damage {
 		if i == 0 {
 			fmt.Fprintln(w, "\nDamaged:")
 		}
-		fmt.Fprintf(w, "  %s\n", sentence)
+		text("  ", message)
 	}
 }
 
-// perLine is the largest power of two of trackers that fits beside an address.
+// regionBytes is the memory of a tracker.
+const regionBytes = 2 << 20
+
+// perLine is the largest power of two of regions that fits beside an address.
 func perLine(width int) int {
 	const address = 16
 	n := 8
-	for 2*n <= max(width, 80)-address {
+	for 2*n <= width-address {
 		n *= 2
 	}
 	return n
 }
 
-// lines begins a line at every multiple of n trackers, and where addresses are not contiguous.
+// lines begins a line at every multiple of n regions, and where addresses are not contiguous.
 func (p Picture) lines(w io.Writer, n int) {
-	const size = 2 << 20
 	var b strings.Builder
 	for i, t := range p.Trackers {
-		apart := i > 0 && p.Trackers[i-1].Address+size != t.Address
-		if i == 0 || apart || t.Address/size%uint64(n) == 0 {
+		apart := i > 0 && p.Trackers[i-1].Address+regionBytes != t.Address
+		if i == 0 || apart || t.Address/regionBytes%uint64(n) == 0 {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
@@ -97,7 +105,7 @@ func (p Picture) lines(w io.Writer, n int) {
 }
 
 func (p Picture) classTable() term.Table {
-	t := term.Table{Header: []string{" SIZE", " SLABS", " BYTES", " LIVE", " CACHED", " FREE", " EMPTY PAGES", "FULL"}}
+	t := term.Table{Header: []string{" SIZE", " SLABS", " BYTES", " LIVE", " CACHED", " FREE", " NOT RESIDENT", "FULL"}, Spare: []int{4, 6}}
 	for _, c := range p.shown() {
 		share := func(n uint64) string { return term.Percent(float64(n), float64(c.Bytes)) }
 		t.Rows = append(t.Rows, []string{c.label(), term.Count(uint64(c.Slabs)), term.Bytes(c.Bytes),
@@ -106,7 +114,7 @@ func (p Picture) classTable() term.Table {
 	return t
 }
 
-// histogram draws ten columns; what is wholly full counts to the last.
+// histogram draws ten columns; full slabs are in the last.
 func histogram(tenths [11]int) string {
 	tenths[9] += tenths[10]
 	most := 1

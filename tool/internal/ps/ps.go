@@ -101,7 +101,7 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	sum := procfs.SumByKind(regions)
 	p.Heap = sum[procfs.Heap] + sum[procfs.Anonymous]
 	if s := ownFigures(running, pid); s != nil { // what it holds may not be resident: never touched, or in swap
-		p.Heap, p.Allocator.Version = min(Held(s), p.Heap+sum[procfs.Data]), s.Version
+		p.Heap, p.Allocator.Version = min(s.HeapBytes(), p.Heap+sum[procfs.Data]), s.Version
 	}
 	if status, err := proc.Status(pid); err == nil {
 		if uid := strings.Fields(status["Uid"]); len(uid) > 0 {
@@ -126,17 +126,6 @@ func ownFigures(running inspect.Running, pid int) *inspect.Snapshot {
 		return nil
 	}
 	return s
-}
-
-// Held is what Granary holds in memory for the program and for itself, by its own account: spans in
-// use without the pages given back, free spans that still hold pages, and its structures.
-func Held(s *inspect.Snapshot) uint64 {
-	if s == nil {
-		return 0
-	}
-	figure := func(name string) uint64 { v, _ := s.Value(name); return v }
-	used := figure("used_spans")
-	return used - min(used, figure("slab_clean")) + figure("dirty") + figure("metadata_used")
 }
 
 // command is the command line in one line, without control characters.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/ps"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/charmbracelet/lipgloss"
@@ -174,7 +173,7 @@ func (m Model) plot() []string {
 	lines := [][]float64{{}, {}, {}}
 	for _, s := range samples {
 		lines[0] = append(lines[0], float64(s.RSS)/(1<<20))
-		lines[1] = append(lines[1], float64(ps.Held(s.Heap))/(1<<20))
+		lines[1] = append(lines[1], float64(s.Heap.HeapBytes())/(1<<20))
 		lines[2] = append(lines[2], float64(figure(s.Heap, "live"))/(1<<20))
 	}
 	names := []string{"RSS", "heap", "live"}

@@ -17,13 +17,17 @@ import (
 // Row is the command `granary why`.
 var Row = cli.Command{
 	Name: "why", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
-	Summary: "explain the resident memory of a process: where it is, why, and what to do",
-	About: `A waterfall from the bytes the program holds to the RSS that the kernel reports, which adds up: every
-page in memory is counted once. Below it the three largest causes in words. Of a process under another
-allocator it says what the kernel knows. Of a core file, which does not tell what was in memory, it
-shows Granary's own account. The process must be yours, or you root; nothing runs in it.`,
+	Summary: "explain the resident memory of a process, and what to do about it",
+	About: `The first sentence is the largest cause and its remedy. The waterfall leads from the live bytes to
+the RSS that the kernel reports: every resident page is in one row, and the rows add up. Below it are the
+three largest causes with all remedies.
+
+The fragmentation ratio is the memory of the heap for each live byte; 1.00 is the best. For a process
+under another allocator the rows are what the kernel reports. For a core file, which does not tell what
+was resident, they are Granary's own figures. A wide terminal shows a note beside each row. The process
+must be yours, or you root; nothing runs in it.`,
 	Examples: []cli.Example{
-		{Line: "why 812", Does: "the waterfall and the causes"},
+		{Line: "why 812", Does: "the largest cause, the waterfall, the remedies"},
 		{Line: "why redis-server", Does: "of the only process of that name"},
 		{Line: "why core.812", Does: "what the heap of a process that has died held"},
 		{Line: "why 812 --json | jq .causes", Does: "for a script"},
@@ -41,7 +45,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if *asJSON {
 			return term.JSON(env.Stdout, w)
 		}
-		w.write(env.Stdout)
+		w.write(env.Stdout, term.TextWidth(env.Stdout))
 		return nil
 	})
 }
@@ -57,45 +61,56 @@ func read(arg string) (Waterfall, error) {
 	return Explain(procfs.Live(), pid)
 }
 
-// barWidth is how many columns RSS takes.
-const barWidth = 24
+// barWidth is the length of the bar of RSS, in columns.
+const barWidth = 20
 
-func (w Waterfall) write(out io.Writer) {
-	fmt.Fprintf(out, "%s\n\n", w.Subject)
-	level := int64(0)
-	t := term.Table{Header: []string{"", " ", " ", "", ""}}
-	for _, s := range w.Steps {
-		before := level
-		level += s.Bytes
-		size, from, to := term.Signed(s.Bytes), min(before, level), max(before, level)
-		if s.Sum {
-			level = s.Bytes
-			size, from, to = term.Bytes(uint64(max(0, s.Bytes))), 0, s.Bytes
-		}
-		if s.About {
-			size = "about " + size
-		}
-		name := "  " + s.Name
-		if s.Sum {
-			name = "= " + s.Name
-		}
-		t.Rows = append(t.Rows, []string{name, size, w.share(s), w.bar(from, to), s.Note})
+func (w Waterfall) write(out io.Writer, width int) {
+	fmt.Fprintf(out, "%s\n\n", term.Wrap("", w.Subject, width))
+	if w.Summary != "" {
+		fmt.Fprintf(out, "%s\n\n", term.Wrap("", w.Summary, width))
 	}
-	t.WriteBody(out, 0)
-	if w.PID == 0 {
-		fmt.Fprintln(out, "\nA core file does not tell which pages were in memory: this is Granary's own account.")
-	} else {
-		fmt.Fprintf(out, "\nThe kernel reports %s, %s; the sum is off by %.2f %%.\n", term.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
+	w.table().WriteBody(out, width)
+	fmt.Fprintf(out, "\n%s\n", term.Wrap("", w.agreement(), width))
+	if w.Fragmentation > 0 {
+		fmt.Fprintln(out, term.Wrap("", fmt.Sprintf("Fragmentation ratio %.2f: %.2f bytes of memory for each live byte.", w.Fragmentation, w.Fragmentation), width))
 	}
 	if len(w.Causes) > 0 {
 		fmt.Fprint(out, "\nThe largest causes:\n")
 	}
 	for i, c := range w.Causes {
-		fmt.Fprintf(out, "%d. %s (%s): %s.\n", i+1, titles[c.Key], term.Bytes(c.Bytes), c.What)
+		fmt.Fprintln(out, term.Wrap(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s (%s): %s.", titles[c.Key], term.Bytes(c.Bytes), c.What), width))
 		if c.Do != "" {
-			fmt.Fprintf(out, "   -> %s.\n", c.Do)
+			fmt.Fprintln(out, term.Wrap("   -> ", c.Do+".", width))
 		}
 	}
+}
+
+// table has a row with a bar for each step; a bar begins where the one before ends.
+func (w Waterfall) table() term.Table {
+	level := int64(0)
+	t := term.Table{Header: []string{"", " ", " ", "", ""}, Spare: []int{4}}
+	for _, s := range w.Steps {
+		before := level
+		level += s.Bytes
+		name, size, from, to := "  "+s.Name, term.Signed(s.Bytes), min(before, level), max(before, level)
+		if s.Sum {
+			level = s.Bytes
+			name, size, from, to = "= "+s.Name, term.Bytes(uint64(max(0, s.Bytes))), 0, s.Bytes
+		}
+		if s.About {
+			size = "about " + size
+		}
+		t.Rows = append(t.Rows, []string{name, size, w.share(s), w.bar(from, to), s.Note})
+	}
+	return t
+}
+
+// agreement compares the sum with the kernel's figure.
+func (w Waterfall) agreement() string {
+	if w.PID == 0 {
+		return "A core file does not tell which pages were resident: these are Granary's own figures."
+	}
+	return fmt.Sprintf("The kernel reports %s, %s; the sum differs by %.2f %%.", term.Bytes(w.Kernel), swap(w.Swap), 100*w.Error())
 }
 
 // share is a step's part of RSS. A step larger than RSS, such as a block that was never touched, has none.
@@ -124,7 +139,7 @@ func (w Waterfall) bar(from, to int64) string {
 	column := func(bytes int64) int { return int((max(0, bytes)*barWidth + widest/2) / widest) }
 	left, right := column(from), column(to)
 	if right == left && to > from {
-		return strings.Repeat(" ", min(left, barWidth-1)) + "|"
+		return strings.Repeat(" ", min(left, barWidth-1)) + "▏"
 	}
-	return strings.Repeat(" ", left) + strings.Repeat("#", right-left)
+	return strings.Repeat(" ", left) + strings.Repeat("█", right-left)
 }

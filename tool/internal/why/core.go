@@ -31,7 +31,8 @@ func ForCore(title string, s *inspect.Snapshot, heap *inspect.HeapMap) (Waterfal
 	h := Heap{Snapshot: s, Residency: r}
 	w.inside(h, nil)
 	w.RSS = uint64(max(0, w.Bytes("granary")))
-	w.Causes = causes(w, &h, nil)
+	w.Fragmentation = s.Fragmentation()
+	w.explain(&h, nil)
 	return w, nil
 }
 

@@ -30,8 +30,8 @@ func OfOtherAllocator(pid int, subject string, running inspect.Running, regions 
 			r.RSS = 0
 		}
 	}
-	w.add("arenas", int64(arenas), "heaps of threads other than the first (glibc)")
-	w.add("lazy", int64(lazy), "given to the kernel with MADV_FREE; RSS falls when it needs memory")
+	w.add("arenas", int64(arenas), "heaps of all threads but the first")
+	w.add("lazy", int64(lazy), "given to the kernel with MADV_FREE")
 	w.outside(nil, rest)
 	for i := range w.Steps {
 		if w.Steps[i].Key == "anonymous" {
@@ -42,7 +42,7 @@ func OfOtherAllocator(pid int, subject string, running inspect.Running, regions 
 		}
 	}
 	w.finish(regions)
-	w.Causes = causes(w, nil, regions)
+	w.explain(nil, regions)
 	return w
 }
 
@@ -50,14 +50,14 @@ func breakNote(running inspect.Running) string {
 	if running.Name == "glibc" {
 		return "the heap of the first thread"
 	}
-	return "taken with sbrk, by " + running.Name + " or the C library"
+	return "from sbrk"
 }
 
 func heapNote(running inspect.Running) string {
 	if running.Name == "glibc" {
-		return "blocks of 128 KiB and more, and what the program maps itself"
+		return "blocks from 128 KiB on, and mappings"
 	}
-	return "the heap of " + running.Name + ", and what the program maps itself"
+	return "heap of " + running.Name + ", and mappings"
 }
 
 // isArena recognises an arena: it begins at a multiple of 64 MiB, and up to the next all is reserved.

@@ -1,5 +1,5 @@
-// Package why explains the resident memory of a process: a waterfall from the bytes that live to RSS
-// that adds up, the largest causes in words, and what to do about each.
+// Package why explains the resident memory of a process: one sentence, a waterfall from
+// the live bytes to RSS that adds up, and the largest causes with a remedy for each.
 package why
 
 import (
@@ -19,19 +19,22 @@ type Step struct {
 	Note  string `json:"note"`
 }
 
-// A Waterfall leads from what lives to RSS.
+// A Waterfall leads from the live bytes to RSS.
 type Waterfall struct {
 	PID       int    `json:"pid"`
 	Subject   string `json:"subject"`
 	Allocator string `json:"allocator"`
+	Summary   string `json:"summary"` // the largest cause and its remedy, in one sentence
 	Steps     []Step `json:"steps"`
-	// RSS is the sum of the steps, Kernel what the kernel says; they differ by what changed between
+	// RSS is the sum of the steps, Kernel the kernel's figure; they differ by what changed between
 	// the two readings.
 	RSS    uint64  `json:"rss_bytes"`
 	Kernel uint64  `json:"kernel_rss_bytes"`
-	Exact  bool    `json:"exact"` // the process stood still while it was read
+	Exact  bool    `json:"exact"` // the process did not change during the reading
 	Causes []Cause `json:"causes"`
 	Swap   uint64  `json:"swap_bytes"`
+	// Fragmentation is the heap's fragmentation ratio; 0 for other allocators.
+	Fragmentation float64 `json:"fragmentation_ratio,omitempty"`
 }
 
 // Error is the difference between the sum and the kernel's figure, as a fraction of RSS.
@@ -79,32 +82,34 @@ func (w *Waterfall) sum(key, note string) uint64 {
 	return uint64(max(0, total))
 }
 
+// titles are the names of the steps. With their indent they have at most 32 columns, so that a row with its
+// bar fits 80.
 var titles = map[string]string{
-	"requested": "asked for by the program",
-	"rounding":  "rounded up to size classes",
+	"requested": "requested by the program",
+	"rounding":  "rounding up to size classes",
 	"live":      "live",
-	"untouched": "never touched, or in swap",
-	"caches":    "caches of the CPUs",
-	"depot":     "between the caches",
-	"partial":   "free objects in slabs in use",
-	"dirty":     "free spans, not yet given back",
-	"huge":      "filled in by huge pages",
-	"metadata":  "Granary's structures",
-	"own":       "live in heaps of the program's own",
-	"own_free":  "free in heaps of the program's own",
+	"untouched": "not resident (untouched, swap)",
+	"caches":    "free, in CPU caches",
+	"depot":     "free, between these caches",
+	"partial":   "free, among live objects",
+	"dirty":     "free pages, not purged yet",
+	"huge":      "unused parts of huge pages",
+	"metadata":  "Granary's own structures",
+	"own":       "live in the program's heaps",
+	"own_free":  "free in the program's heaps",
 	"library":   "Granary's code and data",
-	"granary":   "Granary in all",
+	"granary":   "Granary in total",
 	"break":     "program break",
-	"arenas":    "arenas of threads",
+	"arenas":    "arenas of glibc for threads",
 	"anonymous": "other anonymous memory",
-	"lazy":      "freed, kept until needed",
+	"lazy":      "freed, resident until needed",
 	"stacks":    "stacks",
 	"code":      "code",
 	"data":      "static data",
 	"files":     "mapped files",
 	"shared":    "shared memory",
-	"kernel":    "kernel's pages",
-	"unmatched": "changed while it was read",
+	"kernel":    "pages of the kernel (vDSO)",
+	"unmatched": "changed during the reading",
 	"rss":       "resident memory (RSS)",
 }
 
@@ -113,27 +118,27 @@ func (w *Waterfall) inside(h Heap, regions []procfs.FootprintRegion) {
 	figure := func(name string) uint64 { v, _ := h.Snapshot.Value(name); return v }
 	r := h.Residency
 	rounding := min(figure("rounding_expected"), r.LiveBytes)
-	w.add("requested", int64(r.LiveBytes-rounding), "sizes of requests are not recorded; this assumes that they are spread evenly")
+	w.add("requested", int64(r.LiveBytes-rounding), "estimate: sizes are not recorded")
 	w.add("rounding", int64(rounding), "")
 	for i := range w.Steps {
 		w.Steps[i].About = true
 	}
-	w.sum("live", "objects and blocks that the program holds")
-	w.add("untouched", int64(r.Live)-int64(r.LiveBytes), "parts of live objects that are not in memory")
+	w.sum("live", "allocated and not freed")
+	w.add("untouched", int64(r.Live)-int64(r.LiveBytes), "parts of live objects")
 	cached, depot := figure("cached"), figure("depot")
 	share := uint64(0)
 	if cached+depot > 0 {
 		share = uint64(float64(r.Cached) * float64(depot) / float64(cached+depot))
 	}
-	w.add("caches", int64(r.Cached-share), "free objects at hand for the next malloc")
-	w.add("depot", int64(share), "free objects on their way from one CPU's cache to another's")
-	w.add("partial", int64(r.SlabFree), "free objects on pages that live objects share, and ends of slabs")
-	w.add("dirty", int64(r.Dirty), "they go back within about dirty_decay_ms")
-	w.add("huge", int64(r.Clean), "pages that nobody wrote, in memory because they are part of a huge page")
-	w.add("metadata", int64(r.Structure), "descriptions of slabs, caches, the map from addresses to them")
+	w.add("caches", int64(r.Cached-share), "for the next malloc on each CPU")
+	w.add("depot", int64(share), "in transit from one CPU to another")
+	w.add("partial", int64(r.SlabFree), "on pages that live objects pin")
+	w.add("dirty", int64(r.Dirty), "purged after dirty_decay_ms")
+	w.add("huge", int64(r.Clean), "never written, resident anyway")
+	w.add("metadata", int64(r.Structure), "tables that describe the heap")
 	live := min(r.ArenasLive, r.Arenas)
-	w.add("own", int64(live), "scoped heaps, and arenas made through mallctl")
-	w.add("own_free", int64(r.Arenas-live), "free objects and spans of these, and parts of pages")
+	w.add("own", int64(live), "scoped heaps, mallctl's arenas")
+	w.add("own_free", int64(r.Arenas-live), "objects and pages")
 	if h.Shared {
 		w.add("library", int64(libraryBytes(h, regions)), "")
 	}
@@ -222,15 +227,15 @@ func (w *Waterfall) outside(h *Heap, regions []procfs.FootprintRegion) {
 	} {
 		w.add(o.key, kinds[o.kind], notes[o.key])
 	}
-	w.add("unmatched", unmatched, "the heap and the kernel's figures were read one after the other")
+	w.add("unmatched", unmatched, "two readings, not one moment")
 }
 
 var notes = map[string]string{
 	"break":     "",
-	"anonymous": "mapped by the program itself: buffers, JIT code, other allocators",
+	"anonymous": "mapped without malloc",
 	"stacks":    "",
-	"code":      "programs and libraries; shared with others that run them",
-	"data":      "variables of the program and its libraries",
+	"code":      "shared with other processes",
+	"data":      "of the program and its libraries",
 	"files":     "",
 	"shared":    "",
 }
@@ -241,7 +246,8 @@ func ForGranary(pid int, subject string, h Heap, regions []procfs.FootprintRegio
 	w.inside(h, regions)
 	w.outside(&h, regions)
 	w.finish(regions)
-	w.Causes = causes(w, &h, regions)
+	w.Fragmentation = h.Snapshot.Fragmentation()
+	w.explain(&h, regions)
 	return w
 }
 

@@ -3,6 +3,7 @@ package why
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
@@ -131,8 +132,16 @@ func TestTheWaterfallAddsUp(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	var out bytes.Buffer
-	w.write(&out)
+	w.write(&out, 120)
 	testkit.Check(t, "testdata/granary.golden", out.Bytes())
+	if want := "39 % of RSS (2.1 MiB of 5.3 MiB) is live"; !strings.HasPrefix(w.Summary, want) {
+		t.Errorf("the summary is %q, want %q", w.Summary, want)
+	}
+	out.Reset()
+	w.write(&out, 80)
+	if long := testkit.LongerThan(80, out.String()); len(long) > 0 || strings.Contains(out.String(), "estimate") || strings.Count(out.String(), "█") < 60 {
+		t.Errorf("at 80 columns:\n%s", out.String())
+	}
 	out.Reset()
 	if err := term.JSON(&out, w); err != nil {
 		t.Fatal(err)
@@ -158,7 +167,7 @@ func TestOtherAllocators(t *testing.T) {
 		if w.RSS != w.Kernel {
 			t.Errorf("%s: the sum is %d, RSS %d", name, w.RSS, w.Kernel)
 		}
-		w.write(&out)
+		w.write(&out, 120)
 		testkit.Check(t, "testdata/"+name+".golden", out.Bytes())
 	}
 }
@@ -171,7 +180,7 @@ func TestACoreIsExplainedByGranarysOwnAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	w.write(&out)
+	w.write(&out, 120)
 	testkit.Check(t, "testdata/core.golden", out.Bytes())
 }
 
