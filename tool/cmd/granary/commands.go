@@ -10,6 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/services"
 	"github.com/granary-allocator/granary/tool/internal/bench/suite"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/cold"
 	"github.com/granary-allocator/granary/tool/internal/ctl"
 	"github.com/granary-allocator/granary/tool/internal/deploy"
 	"github.com/granary-allocator/granary/tool/internal/doctor"
@@ -50,6 +51,7 @@ func commands() []cli.Command {
 		in(groupInspect, why.Row),
 		in(groupInspect, top.Row),
 		in(groupInspect, heapmap.Row),
+		in(groupInspect, cold.Row),
 		in(groupInspect, profile.Row),
 		in(groupInspect, profile.View),
 		in(groupInspect, profile.Diff),

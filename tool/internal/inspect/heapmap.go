@@ -94,6 +94,27 @@ func (s Slab) CleanBytes(osPage uint64) (bytes uint64) {
 	return bytes
 }
 
+// Occupied counts the live objects on a page of the slab, and the bytes of the page that they leave idle.
+func (s Slab) Occupied(osPage, page uint64) (live, idle uint64) {
+	if page < 64 && s.CleanPages>>page&1 != 0 {
+		return 0, 0 // holds no memory
+	}
+	from, to := page*osPage, (page+1)*osPage
+	first, last := from/s.ObjectSize, min(uint64(s.Objects), (to+s.ObjectSize-1)/s.ObjectSize)
+	if first >= last {
+		return 0, osPage
+	}
+	live = s.LiveIn(int(first), int(last))
+	used := live * s.ObjectSize
+	if s.Holds(int(first)) {
+		used -= from - first*s.ObjectSize // on the page before
+	}
+	if end := last * s.ObjectSize; end > to && s.Holds(int(last-1)) {
+		used -= end - to // on the page behind
+	}
+	return live, osPage - used
+}
+
 // A Block is one object that is not in a slab.
 type Block struct {
 	Address   uint64

@@ -39,7 +39,7 @@ func Pages(h *inspect.HeapMap) (pages []Page) {
 	for i := range h.Slabs {
 		s := &h.Slabs[i]
 		for page := range pagesOf(s, h.OSPage) {
-			if live, idle := occupied(s, h.OSPage, page); live > 0 && idle > 0 {
+			if live, idle := s.Occupied(h.OSPage, page); live > 0 && idle > 0 {
 				pages = append(pages, Page{s.Address + page*h.OSPage, s.ObjectSize, live, idle})
 			}
 		}
@@ -71,7 +71,7 @@ func Pinned(s *inspect.Slab, osPage, address uint64) (bytes float64) {
 	}
 	begin := object * s.ObjectSize
 	for page := begin / osPage; page <= (begin+s.ObjectSize-1)/osPage; page++ {
-		live, idle := occupied(s, osPage, page)
+		live, idle := s.Occupied(osPage, page)
 		if live > 0 {
 			bytes += float64(idle) / float64(live)
 		}
@@ -80,27 +80,6 @@ func Pinned(s *inspect.Slab, osPage, address uint64) (bytes float64) {
 }
 
 func pagesOf(s *inspect.Slab, osPage uint64) uint64 { return s.Bytes / osPage }
-
-// occupied is how many live objects lie on a page of a slab, and how many of its bytes they leave.
-func occupied(s *inspect.Slab, osPage, page uint64) (live, idle uint64) {
-	if page < 64 && s.CleanPages>>page&1 != 0 {
-		return 0, 0 // holds no memory
-	}
-	from, to := page*osPage, (page+1)*osPage
-	first, last := from/s.ObjectSize, min(uint64(s.Objects), (to+s.ObjectSize-1)/s.ObjectSize)
-	if first >= last {
-		return 0, osPage
-	}
-	live = s.LiveIn(int(first), int(last))
-	used := live * s.ObjectSize
-	if s.Holds(int(first)) {
-		used -= from - first*s.ObjectSize // on the page before
-	}
-	if end := last * s.ObjectSize; end > to && s.Holds(int(last-1)) {
-		used -= end - to // on the page behind
-	}
-	return live, osPage - used
-}
 
 func slabOf(h *inspect.HeapMap, address uint64) *inspect.Slab {
 	i, found := slices.BinarySearchFunc(h.Slabs, address, func(s inspect.Slab, a uint64) int {

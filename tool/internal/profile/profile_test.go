@@ -291,7 +291,7 @@ func TestPagesOfRandomSlabs(t *testing.T) {
 					used += to - from
 				}
 			}
-			if gotLive, gotIdle := occupied(&s, page, p); gotLive != live || gotIdle != page-used {
+			if gotLive, gotIdle := s.Occupied(page, p); gotLive != live || gotIdle != page-used {
 				t.Fatalf("page %d of objects of %d bytes: %d live, %d idle; want %d, %d", p, s.ObjectSize, gotLive, gotIdle, live, page-used)
 			}
 		}

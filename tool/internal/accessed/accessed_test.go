@@ -1,0 +1,140 @@
+package accessed
+
+import (
+	"os"
+	"testing"
+	"unsafe"
+
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapped returns memory of this process, and its range; all of it is in memory.
+func mapped(t *testing.T, bytes, advice int) ([]byte, Range) {
+	t.Helper()
+	const align = 2 << 20
+	raw, err := unix.Mmap(-1, 0, bytes+align, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(raw); err != nil {
+			t.Error(err)
+		}
+	})
+	start := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(raw))))
+	skip := int(-start & (align - 1))
+	memory := raw[skip : skip+bytes]
+	if err := unix.Madvise(memory, advice); err != nil {
+		t.Skip(err)
+	}
+	for i := 0; i < bytes; i += 4096 {
+		memory[i] = 1
+	}
+	return memory, Range{start + uint64(skip), start + uint64(skip+bytes)}
+}
+
+func openOwn(t *testing.T) Source {
+	t.Helper()
+	s, err := Open(procfs.Live(), os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Logf("by %s", s.Name())
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// bytes reads how much of r is in memory, and how much of that was accessed.
+func bytes(t *testing.T, s Source, r Range) (inMemory, accessed uint64) {
+	t.Helper()
+	_, err := s.Sample([]Range{r}, func(part Range, touched bool) {
+		if part.Start < r.Start || part.End > r.End || part.End <= part.Start {
+			t.Errorf("[%#x, %#x) was read, which is outside of [%#x, %#x)", part.Start, part.End, r.Start, r.End)
+		}
+		inMemory += part.End - part.Start
+		if touched {
+			accessed += part.End - part.Start
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inMemory, accessed
+}
+
+func TestAccessesAreFoundPageByPage(t *testing.T) {
+	s := openOwn(t)
+	const size, page = 64 << 20, 4096
+	memory, r := mapped(t, size, unix.MADV_NOHUGEPAGE)
+	for _, every := range []int{1, 7, 64} {
+		bytes(t, s, r)
+		for i := 0; i < size; i += every * page {
+			memory[i]++
+		}
+		want := uint64((size/page + every - 1) / every * page)
+		inMemory, accessed := bytes(t, s, r)
+		// Another program that watches the whole machine may clear some bits in between.
+		if inMemory != size || accessed > want || accessed < want-want/20 {
+			t.Errorf("%d of %d bytes accessed, want %d of %d", accessed, inMemory, want, size)
+		}
+	}
+}
+
+func TestAPageThatIsNotInMemoryIsNotVisited(t *testing.T) {
+	s := openOwn(t)
+	const size = 8 << 20
+	memory, r := mapped(t, size, unix.MADV_NOHUGEPAGE)
+	if err := unix.Madvise(memory[size/4:size/2], unix.MADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	if inMemory, _ := bytes(t, s, r); inMemory != size-size/4 {
+		t.Errorf("%d bytes are in memory, want %d", inMemory, size-size/4)
+	}
+	if inMemory, _ := bytes(t, s, Range{r.Start + 4096, r.Start + 3*4096}); inMemory != 2*4096 {
+		t.Errorf("%d bytes of two pages are in memory", inMemory)
+	}
+}
+
+func TestAHugePageIsAccessedAsAWhole(t *testing.T) {
+	s := openOwn(t)
+	const size, huge = 8 << 20, 2 << 20
+	memory, r := mapped(t, size, unix.MADV_HUGEPAGE)
+	bytes(t, s, r)
+	if _, accessed := bytes(t, s, r); accessed != 0 {
+		t.Skip("another thread accessed the memory")
+	}
+	memory[huge+5]++
+	switch _, accessed := bytes(t, s, r); accessed {
+	case huge:
+	case 4096:
+		t.Skip("the kernel gave no huge page")
+	default:
+		t.Errorf("%d bytes were accessed, want %d", accessed, huge)
+	}
+}
+
+func TestAProcessThatIsGone(t *testing.T) {
+	openOwn(t)
+	if s, err := Open(procfs.Live(), 1<<22-1); err == nil {
+		t.Errorf("a process that is not there has a source: %v", s.Name())
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	ranges := []Range{{10, 20}, {30, 40}, {40, 50}}
+	for _, c := range []struct {
+		of, want Range
+		ok       bool
+	}{{Range{0, 10}, Range{}, false}, {Range{5, 12}, Range{10, 12}, true}, {Range{20, 30}, Range{}, false},
+		{Range{25, 35}, Range{30, 35}, true}, {Range{0, 100}, Range{10, 20}, true}, {Range{45, 60}, Range{45, 50}, true}, {Range{50, 60}, Range{}, false}} {
+		if got, ok := overlap(ranges, c.of); got != c.want || ok != c.ok {
+			t.Errorf("overlap of %v is %v, %v", c.of, got, ok)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package cold
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/accessed"
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
+)
+
+// holder keeps three sets of memory: 8 MiB of objects of 1024 bytes, as many of 2048 bytes, and a block of 8 MiB. For
+// each letter that it reads, it accesses one set, and answers.
+const holder = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+enum { kSet = 8 << 20 };
+static char* small[kSet / 1024];
+static char* large[kSet / 2048];
+static char* volatile block;
+__attribute__((noinline)) static void keep_small(void) {
+  for (int i = 0; i < kSet / 1024; i++) memset(small[i] = malloc(1024), 1, 1024);
+}
+__attribute__((noinline)) static void keep_large(void) {
+  for (int i = 0; i < kSet / 2048; i++) memset(large[i] = malloc(2048), 1, 2048);
+}
+int main(void) {
+  keep_small();
+  keep_large();
+  memset(block = malloc(kSet), 1, kSet);
+  for (int c; putchar('.'), fflush(stdout), (c = getchar()) != EOF;) {
+    if (c == 's') for (int i = 0; i < kSet / 1024; i++) *(volatile char*)small[i];
+    if (c == 'l') for (int i = 0; i < kSet / 2048; i++) *(volatile char*)large[i];
+    if (c == 'b') for (int i = 0; i < kSet; i += 4096) *(volatile char*)(block + i);
+  }
+  return 0;
+}
+`
+
+type held struct {
+	pid int
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func hold(t *testing.T, conf string) *held {
+	t.Helper()
+	cmd := exec.Command(testkit.Compile(t, holder))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF=huge_pages:never"+conf)
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if inErr != nil || outErr != nil {
+		t.Fatal(inErr, outErr)
+	}
+	testkit.StartProcess(t, cmd)
+	h := &held{cmd.Process.Pid, in, bufio.NewReader(out)}
+	h.answered(t)
+	return h
+}
+
+func (h *held) answered(t *testing.T) {
+	t.Helper()
+	if _, err := h.out.ReadByte(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *held) access(t *testing.T, sets string) {
+	t.Helper()
+	for _, set := range sets {
+		if _, err := fmt.Fprintf(h.in, "%c", set); err != nil {
+			t.Fatal(err)
+		}
+		h.answered(t)
+	}
+}
+
+// script is a clock that accesses memory in each interval instead of waiting.
+type script struct {
+	realClock
+	t         *testing.T
+	h         *held
+	intervals []string // the sets of each
+	time      time.Duration
+}
+
+func (s *script) now() time.Duration { return s.time }
+
+func (s *script) until(_ context.Context, end time.Duration) error {
+	s.h.access(s.t, s.intervals[0])
+	s.intervals, s.time = s.intervals[1:], end
+	return nil
+}
+
+func needsSource(t *testing.T, pid int) {
+	t.Helper()
+	source, err := accessed.Open(procfs.Live(), pid)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := source.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// near allows for pages that hold something else as well, and for another program that clears accessed bits.
+func near(t *testing.T, what string, got, want uint64) {
+	t.Helper()
+	const set = 8 << 20
+	if got+set/20 < want || got > want+set/20 {
+		t.Errorf("%s: got %d bytes, want about %d", what, got, want)
+	}
+}
+
+func TestAgesAreThoseOfTheAccesses(t *testing.T) {
+	h := hold(t, "")
+	needsSource(t, h.pid)
+	clock := &script{t: t, h: h, intervals: []string{"lb", "l", "lb", "l", "l", "l", "l", "l"}}
+	o := options{seconds: 80, intervals: 8}
+	r, err := o.report(context.Background(), cli.Env{}, fmt.Sprint(h.pid), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Intervals != 8 || r.Seconds != 80 || len(r.Ages) != 4 || r.Ages[0].Seconds != 10 || r.Ages[3].Seconds != 80 {
+		t.Fatalf("the watch was not the one of the script: %+v", r)
+	}
+	const set = 8 << 20
+	// Not accessed for 10, 20, 40 and 80 seconds. The block's last access was in the third interval of ten seconds.
+	want := map[uint64][]uint64{1024: {set, set, set, set}, 2048: {0, 0, 0, 0}, 0: {set, set, set, 0}}
+	for _, class := range r.Classes {
+		for i, bytes := range want[class.Size] {
+			near(t, fmt.Sprintf("objects of %d bytes, %.0f s", class.Size, r.Ages[i].Seconds), class.ByAge[i], bytes)
+		}
+		if want[class.Size] != nil {
+			near(t, fmt.Sprintf("live objects of %d bytes", class.Size), class.InMemory, set)
+		}
+		delete(want, class.Size)
+	}
+	if len(want) != 0 {
+		t.Errorf("classes are missing: %v", want)
+	}
+	near(t, "cold pages", r.ColdPages, set)
+}
+
+func TestStacksHaveTheAgesOfTheirObjects(t *testing.T) {
+	h := hold(t, ",prof:true,prof_sample:4096")
+	needsSource(t, h.pid)
+	r, err := options{seconds: 10, intervals: 1}.report(context.Background(), cli.Env{}, fmt.Sprint(h.pid), &script{t: t, h: h, intervals: []string{"l"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint64{"keep_small": 8 << 20, "keep_large": 0}
+	for _, s := range r.Stacks {
+		for function, cold := range want {
+			if !slices.Contains(s.Stack, function) {
+				continue
+			}
+			// 2048 samples or more of each set: five standard deviations of the estimate are 11 %.
+			if s.InMemory < 7<<20 || s.InMemory > 9<<20 {
+				t.Errorf("%s is estimated to hold %d bytes", function, s.InMemory)
+			}
+			if s.Cold()+1<<20 < cold || s.Cold() > cold+1<<20 {
+				t.Errorf("%s is estimated to hold %d cold bytes, not %d", function, s.Cold(), cold)
+			}
+			delete(want, function)
+		}
+	}
+	if len(want) != 0 || !r.Sampling {
+		t.Errorf("stacks are missing: %v in %+v", want, r.Stacks)
+	}
+}

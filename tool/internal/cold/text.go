@@ -1,0 +1,63 @@
+package cold
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/term"
+)
+
+func (r Report) write(w io.Writer, width, limit int) {
+	fmt.Fprintf(w, "%s: watched for %.1f s in %s, by %s\n\n", r.Title, r.Seconds, term.Counted(r.Intervals, "interval"), r.Source)
+	fmt.Fprintf(w, "Live memory: %s, in memory %s. The process has %s in swap.\n", term.Bytes(r.Live), term.Bytes(r.InMemory), term.Bytes(r.Swap))
+	r.ages().Write(w, width)
+	fmt.Fprintf(w, "Cold pages, which page out removes from memory: %s\n", term.Bytes(r.ColdPages))
+	if len(r.Classes) > 0 {
+		fmt.Fprintf(w, "\nBy size class; COLD: not accessed for %.1f s\n", r.Seconds)
+		r.classes(limit).Write(w, width)
+	}
+	if r.Sampling {
+		fmt.Fprintln(w, "\nBy stack, estimated from samples, the innermost function first")
+		r.stacks(limit).Write(w, width)
+	} else {
+		fmt.Fprintln(w, "\nSampling is off, so stacks are not known: start it with `granary profile PID`, and repeat this command.")
+	}
+	c := r.Cost
+	fmt.Fprintf(w, "\nCost: %.1f ms in the kernel, %s of the watch; mmap and munmap of the process waited at most %.1f ms at a time.\n",
+		1000*(c.ForgettingSeconds+c.ReadingSeconds), term.Percent(c.ForgettingSeconds+c.ReadingSeconds, r.Seconds), 1000*c.LongestSeconds)
+}
+
+func (r Report) ages() term.Table {
+	t := term.Table{Header: []string{"NOT ACCESSED FOR", " BYTES", " OF LIVE"}}
+	for _, age := range r.Ages {
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%.1f s", age.Seconds), term.Bytes(age.Bytes), term.Percent(float64(age.Bytes), float64(r.InMemory))})
+	}
+	return t
+}
+
+func (r Report) classes(limit int) term.Table {
+	t := term.Table{Header: []string{" SIZE", " LIVE", " IN MEMORY", " COLD", " OF IT"}}
+	for i, c := range r.Classes {
+		if limit > 0 && i == limit {
+			break
+		}
+		size := "block"
+		if c.Size != 0 {
+			size = term.Count(c.Size)
+		}
+		t.Rows = append(t.Rows, []string{size, term.Bytes(c.Live), term.Bytes(c.InMemory), term.Bytes(c.Cold()), term.Percent(float64(c.Cold()), float64(c.InMemory))})
+	}
+	return t
+}
+
+func (r Report) stacks(limit int) term.Table {
+	t := term.Table{Header: []string{" IN MEMORY", " COLD", " OF IT", "STACK"}}
+	for i, s := range r.Stacks {
+		if limit > 0 && i == limit {
+			break
+		}
+		t.Rows = append(t.Rows, []string{term.Bytes(s.InMemory), term.Bytes(s.Cold()), term.Percent(float64(s.Cold()), float64(s.InMemory)), profile.Chain(s.Stack, 6)})
+	}
+	return t
+}
