@@ -130,7 +130,7 @@ class Front {
   void FreeShared(SizeClass c, void* p) noexcept;
   void* AllocateUncached(SizeClass c) noexcept;
   GRANARY_COLD void StoreReady(SizeClass c, void** objects, size_t n) noexcept;
-  void RequireNotOnTop(const CacheOf& cache, SizeClass c, const void* p) const noexcept;
+  void RequireNotOnTop(SizeClass c, void* p) noexcept;
   void StoreBatch(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
   void MakeRoom(CacheOf* cache, SizeClass c) noexcept;
   void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;

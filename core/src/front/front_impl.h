@@ -169,15 +169,15 @@ void Front<System, Below>::MakeRoom(CacheOf* cache, SizeClass c) noexcept {
   depot_->Return(c, batch, count);
 }
 
-// A push fails if p may be one of the two top pointers; it is a double free if it is one.
+// A push fails if p may be one of the two top pointers. Pops them, as only an operation on the array
+// sees them as they are: a header and slots that are read one after the other may belong to
+// different moments.
 template <Os System, class Below>
-void Front<System, Below>::RequireNotOnTop(const CacheOf& cache, SizeClass c,
-                                           const void* p) const noexcept {
-  const size_t cursor = cache.Header(c) & kCursorMask;
-  for (size_t at = cursor; at > cache.Floor(c) && at + 2 > cursor; --at) {
-    if (cache.words[at] == AddressOf(p)) {
-      Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
-    }
+void Front<System, Below>::RequireNotOnTop(SizeClass c, void* p) noexcept {
+  void* top[2];
+  for (size_t count = arch::PopMany(c, top, 2), i = count; i-- > 0;) {
+    if (top[i] == p) Die(MisuseReport{Misuse::kDoubleFree, "free", p, kClassSize[c], 0});
+    if (!arch::Push(c, top[i])) depot_->Return(c, &top[i], 1);
   }
 }
 
@@ -189,7 +189,7 @@ void Front<System, Below>::Free(SizeClass c, void* p) noexcept {
     return depot_->Return(c, &p, 1);
   }
   if (arch::Push(c, p)) return;
-  RequireNotOnTop(*cache, c, p);
+  RequireNotOnTop(c, p);
   if (GrowAfterOverflow(cache, c) && arch::Push(c, p)) return;
   MakeRoom(cache, c);
   if (!arch::Push(c, p)) depot_->Return(c, &p, 1);

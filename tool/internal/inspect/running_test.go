@@ -132,7 +132,7 @@ func TestStaticAndGoPrograms(t *testing.T) {
 		{"plain", "glibc", nil},
 		{"stripped", "glibc", []string{"-s"}},
 		{"granary", Granary, []string{override}},
-		{"granary-stripped", Granary, []string{"-s", override}},
+		{"granary-bare", Granary, []string{"-s", override}},
 	} {
 		if len(c.args) > 0 && c.want == Granary {
 			if _, err := os.Stat(override); err != nil {
