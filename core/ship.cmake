@@ -29,6 +29,15 @@ foreach(library granary granary_static)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 
+# What `granary record` preloads in front of any allocator.
+file(GLOB recorder_sources CONFIGURE_DEPENDS record/*.cc)
+add_library(granary_record SHARED ${recorder_sources})
+target_link_libraries(granary_record PRIVATE granary_flags ${CMAKE_DL_LIBS})
+# Exceptions pass through its operators.
+target_compile_options(granary_record PRIVATE -O2 -fno-exceptions -fasynchronous-unwind-tables)
+set_target_properties(granary_record PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME granary-record)
+target_link_options(granary_record PRIVATE -static-libgcc LINKER:-z,now LINKER:-z,nodelete LINKER:--no-undefined)
+
 set(override_object ${CMAKE_BINARY_DIR}/lib/granary.o)
 add_custom_command(OUTPUT ${override_object}
   COMMAND ${CMAKE_C_COMPILER} -nostdlib -r -o ${override_object} ${objects}
@@ -50,9 +59,10 @@ function(granary_prefixed_archive name)
 endfunction()
 granary_prefixed_archive(granary_je ${objects})
 granary_prefixed_archive(granary_je_q3 $<TARGET_OBJECTS:granary_q3>)  # Valkey's; on demand
-add_custom_target(ship DEPENDS granary granary_static granary_object granary_je)
+add_custom_target(ship DEPENDS granary granary_static granary_object granary_je granary_record)
 
 install(TARGETS granary granary_static EXPORT granary)
+install(TARGETS granary_record)
 install(FILES ${override_object} ${CMAKE_BINARY_DIR}/lib/libgranary_je.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/granary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 

@@ -15,7 +15,7 @@ fi
 # Under DESTDIR the files lie where a package would put them; the tree is then used from there.
 DESTDIR=$work/staged cmake --install "$build" --prefix /opt/granary >/dev/null
 prefix=$work/staged/opt/granary
-for file in lib/libgranary.so lib/libgranary.a lib/granary.o lib/libgranary_je.a include/granary/granary.h bin/granary \
+for file in lib/libgranary.so lib/libgranary.a lib/granary.o lib/libgranary_je.a lib/libgranary-record.so include/granary/granary.h bin/granary \
   share/doc/granary/LICENSE share/man/man1/granary-why.1 share/bash-completion/completions/granary \
   share/zsh/site-functions/_granary share/fish/vendor_completions.d/granary.fish; do
   [ -s "$prefix/$file" ] || {

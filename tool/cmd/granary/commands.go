@@ -22,9 +22,11 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/profile"
 	"github.com/granary-allocator/granary/tool/internal/ps"
+	"github.com/granary-allocator/granary/tool/internal/record"
 	"github.com/granary-allocator/granary/tool/internal/size"
 	"github.com/granary-allocator/granary/tool/internal/stats"
 	"github.com/granary-allocator/granary/tool/internal/top"
+	"github.com/granary-allocator/granary/tool/internal/trace"
 	"github.com/granary-allocator/granary/tool/internal/why"
 )
 
@@ -34,6 +36,7 @@ const (
 	groupServe   = "Put services under Granary"
 	groupInspect = "Inspect a process"
 	groupModel   = "Forecast memory"
+	groupTrace   = "Record and replay"
 	groupBench   = "Compare allocators"
 	groupSelf    = "This command"
 )
@@ -64,6 +67,9 @@ func commands() []cli.Command {
 	}
 	for _, row := range model.Commands {
 		rows = append(rows, in(groupModel, row))
+	}
+	for _, row := range slices.Concat([]cli.Command{record.Row}, trace.Commands) {
+		rows = append(rows, in(groupTrace, row))
 	}
 	rows = append(rows, in(groupBench, services.Plan))
 	for _, s := range services.All {

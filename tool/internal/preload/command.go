@@ -46,11 +46,11 @@ func setup(fs *pflag.FlagSet, caller Credentials, exec Exec) cli.Action {
 // the exit codes of env(1).
 func Run(env cli.Env, caller Credentials, exec Exec, lib string, args []string) error {
 	if len(args) == 0 {
-		return failed(errors.New("say which program to run: granary run [--] CMD [ARG...]"))
+		return Failed(errors.New("say which program to run: granary run [--] CMD [ARG...]"))
 	}
 	library, err := FindLibrary(lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
 	path, err := Resolve(args[0], env.Getenv("PATH"))
 	if err == nil {
@@ -60,10 +60,11 @@ func Run(env cli.Env, caller Credentials, exec Exec, lib string, args []string) 
 		err = exec(path, args, Environ(env.Environ, library))
 		err = fmt.Errorf("start %s: %w", path, err)
 	}
-	return failed(err)
+	return Failed(err)
 }
 
-func failed(err error) error {
+// Failed gives err the exit code of env(1).
+func Failed(err error) error {
 	code := cli.CodeToolFailed
 	switch {
 	case errors.Is(err, ErrUnreachable):

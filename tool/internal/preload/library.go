@@ -44,6 +44,26 @@ func FindLibrary(flag, variable, exe string) (string, error) {
 	return "", fmt.Errorf("%s was not found; build it with `make`, or name it with --lib PATH or GRANARY_LIB", LibraryName)
 }
 
+// RecorderName is the file that `granary record` preloads.
+const RecorderName = "libgranary-record.so"
+
+// FindRecorder finds the recorder: where the user says, else beside the command or installed.
+func FindRecorder(flag, exe string) (string, error) {
+	dirs := append(beside(exe), LibraryDirs()...)
+	if flag != "" {
+		if !isFile(flag) {
+			return "", fmt.Errorf("--lib names %s, which is not a file; correct the path", flag)
+		}
+		return preloadable(flag)
+	}
+	for _, dir := range dirs {
+		if path := filepath.Join(dir, RecorderName); isFile(path) {
+			return preloadable(path)
+		}
+	}
+	return "", fmt.Errorf("%s was not found; build it with `make`, or name it with --lib PATH", RecorderName)
+}
+
 // FindInstalled finds the library in the system whose files lie below root, as programs there name it.
 func FindInstalled(root string) (string, error) {
 	if path := firstIn(root, LibraryDirs()); path != "" {

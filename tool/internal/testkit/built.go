@@ -24,6 +24,16 @@ func Library(t testing.TB) string {
 	return path
 }
 
+// Recorder is the absolute path of the recorder in build/lib. The test is skipped where there is none.
+func Recorder(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(root(t), "build", "lib", "libgranary-record.so")
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("the recorder is not built: run make")
+	}
+	return path
+}
+
 // root is the folder of the project: go test runs in the folder of the package that it tests.
 func root(t testing.TB) string {
 	t.Helper()

@@ -1,0 +1,47 @@
+// How a call of any symbol is recorded: once, though the allocator below may implement it by calls
+// of further symbols, which arrive here too.
+#pragma once
+
+#include "next.h"
+#include "recorder.h"
+
+namespace granary::record {
+
+inline void RecordAllocation(Log& log, Kind kind, size_t size, size_t alignment, const void* p) {
+  Record(log, p, [=](Encoder& e, uint64_t ticks) { e.Allocated(kind, size, alignment, p, ticks); });
+}
+
+inline void RecordFree(Log& log, Kind kind, const void* p) {
+  Record(log, p, [=](Encoder& e, uint64_t ticks) { e.Freed(kind, p, ticks); });
+}
+
+// Calls the allocator below and records what it returns. `allocate` may throw.
+template <class Allocate>
+inline void* Allocated(Kind kind, size_t size, size_t alignment, Allocate allocate) {
+  Log& l = log;
+  l.known = nullptr;
+  void* const p = allocate();
+  if (p == nullptr || l.inside) return p;
+  if (l.known != p) RecordAllocation(l, kind, size, alignment, p);
+  l.known = p;
+  return p;
+}
+
+// Before a call that frees p. False: a call outside this one has recorded it.
+inline bool Freeing(const void* p) {
+  Log& l = log;
+  if (p == nullptr || l.inside || l.freeing == p) return false;
+  RecordFree(l, Kind::kFreed, p);
+  return true;
+}
+
+// Records a free whose implementation may call other symbols that free.
+template <class Free>
+inline void Freed(const void* p, Free free) {
+  const bool outermost = Freeing(p);
+  if (outermost) log.freeing = p;
+  free();
+  if (outermost) log.freeing = nullptr;
+}
+
+}  // namespace granary::record

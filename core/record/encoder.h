@@ -1,0 +1,78 @@
+// Writes events into a chunk. An event's first byte is written last: a reader of a chunk whose
+// process was killed finds whole events only.
+#pragma once
+
+#include <bit>
+
+#include "format.h"
+
+namespace granary::record {
+
+class Encoder {
+ public:
+  // Goes on at `at`, in a chunk that ends at `end` and holds zeros from `at` on.
+  void Begin(uint8_t* at, uint8_t* end, uint64_t ticks) {
+    at_ = at;
+    end_ = end;
+    ticks_ = ticks;
+    address_ = 0;
+  }
+  void Leave() { at_ = end_ = nullptr; }
+
+  bool HasRoom() const { return static_cast<size_t>(end_ - at_) >= kMaxEventBytes; }
+  uint8_t* at() const { return at_; }
+  uint8_t* end() const { return end_; }
+
+  void Allocated(Kind kind, size_t size, size_t alignment, const void* p, uint64_t ticks) {
+    uint8_t* to = Time(ticks);
+    to = Number(to, size);
+    if (kind == Kind::kAligned) *to++ = static_cast<uint8_t>(std::countr_zero(alignment));
+    Commit(kind, Address(to, p));
+  }
+
+  void Freed(Kind kind, const void* p, uint64_t ticks) { Commit(kind, Address(Time(ticks), p)); }
+
+  void Thread(uint32_t thread, uint64_t ticks) {
+    short_time_ = 0;
+    uint8_t* const to = Number(Number(at_ + 1, thread), ticks);
+    Commit(Kind::kThread, to);
+    ticks_ = ticks;
+    address_ = 0;
+  }
+
+ private:
+  static uint8_t* Number(uint8_t* to, uint64_t n) {
+    for (; n >= 0x80; n >>= 7) *to++ = static_cast<uint8_t>(n | 0x80);
+    *to++ = static_cast<uint8_t>(n);
+    return to;
+  }
+
+  uint8_t* Time(uint64_t ticks) {
+    const uint64_t delta = ticks - ticks_;
+    ticks_ = ticks;
+    short_time_ = delta < kLongTime ? delta : kLongTime;
+    return delta < kLongTime ? at_ + 1 : Number(at_ + 1, delta);
+  }
+
+  // The distance to the last address, in units of 8 bytes, with the sign in the lowest bit.
+  uint8_t* Address(uint8_t* to, const void* p) {
+    const auto address = reinterpret_cast<uintptr_t>(p) >> 3;
+    const auto delta = static_cast<int64_t>(address - address_);
+    address_ = address;
+    return Number(to, static_cast<uint64_t>(delta << 1) ^ static_cast<uint64_t>(delta >> 63));
+  }
+
+  void Commit(Kind kind, uint8_t* next) {
+    const auto first = static_cast<uint8_t>(static_cast<uint64_t>(kind) | short_time_ << kKindBits);
+    __atomic_store_n(at_, first, __ATOMIC_RELEASE);
+    at_ = next;
+  }
+
+  uint8_t* at_;
+  uint8_t* end_;
+  uint64_t ticks_;
+  uint64_t short_time_;
+  uintptr_t address_;
+};
+
+}  // namespace granary::record

@@ -1,0 +1,129 @@
+#include "file.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/writer.h"
+#include "clock.h"
+#include "next.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace granary::record {
+
+namespace {
+
+constexpr int kNewFile = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+
+// System calls without the C library's wrappers, which the program may have replaced.
+int Open(const char* path, int flags) {
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, 0600));
+}
+
+bool Complain(const char* what, const char* path) {
+  const int error = errno;
+  char line[512];
+  Writer w(line, sizeof line);
+  w.Text("granary record: cannot ").Text(what).Text(" ").Text(path);
+  w.Text(error == ENOSPC   ? ": no space left"
+         : error == EACCES ? ": permission denied"
+                           : ": error ");
+  if (error != ENOSPC && error != EACCES) w.Number(static_cast<uint64_t>(error));
+  w.Text("; the program runs unrecorded\n");
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, w.data(), w.size());
+  return false;
+}
+
+bool IsOfThisProcess(const char* path) {
+  const int file = Open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return false;
+  Header header;
+  const bool whole = pread(file, &header, sizeof header, 0) == sizeof header;
+  close(file);
+  return whole && memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
+         header.pid == static_cast<uint64_t>(getpid());
+}
+
+void CopyText(char (&to)[kTextBytes], const char* from) {
+  const size_t length = strnlen(from, kTextBytes - 1);
+  memcpy(to, from, length);
+}
+
+void NameAllocator(Header& header) {
+  Dl_info owner;
+  if (dladdr(reinterpret_cast<void*>(next.malloc), &owner) != 0 && owner.dli_fname != nullptr) {
+    CopyText(header.allocator, owner.dli_fname);
+  }
+  char program[kTextBytes] = {};
+  if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
+    CopyText(header.program, program);
+}
+
+// The pages of a new chunk, so that a full disk is an error here and no SIGBUS later. Kernels
+// before 5.14 do not know the advice: there the pages come with the first writes.
+bool Populate(void* pages, size_t bytes) {
+  return madvise(pages, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
+}  // namespace
+
+bool File::Create(const char* path, uint64_t max_bytes) {
+  int file = Open(path, kNewFile);
+  if (file < 0 && errno == EEXIST) {
+    if (!IsOfThisProcess(path)) return false;
+    unlink(path);
+    file = Open(path, kNewFile);
+  }
+  if (file < 0) return Complain("create", path);
+  const uint64_t chunks = max_bytes / kChunkBytes;
+  bytes_ = kHeaderBytes + chunks * kChunkBytes;
+  void* mapped = MAP_FAILED;
+  if (ftruncate(file, static_cast<off_t>(bytes_)) == 0) {
+    mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  }
+  const bool fine = mapped != MAP_FAILED && Populate(mapped, kHeaderBytes);
+  if (!fine) Complain("map", path);
+  close(file);
+  if (!fine) return false;
+  header_ = static_cast<Header*>(mapped);
+  header_->version = kVersion;
+  header_->chunk_bytes = kChunkBytes;
+  header_->max_chunks = chunks;
+  header_->pid = static_cast<uint64_t>(getpid());
+  header_->unix_nanoseconds = Nanoseconds(CLOCK_REALTIME);
+  header_->first = header_->last = Now();
+  NameAllocator(*header_);
+  memcpy(header_->magic, kMagic, sizeof kMagic);
+  return true;
+}
+
+void File::Drop() { munmap(header_, bytes_); }
+
+uint8_t* File::NewChunk() {
+  Header& h = *header_;
+  if (h.stop != Stop::kRunning) return nullptr;
+  if (h.chunks == h.max_chunks) {
+    h.stop = Stop::kFull;
+    return nullptr;
+  }
+  uint8_t* const chunk =
+      reinterpret_cast<uint8_t*>(header_) + kHeaderBytes + h.chunks * kChunkBytes;
+  if (!Populate(chunk, kChunkBytes)) {
+    h.stop = Stop::kNoSpace;
+    return nullptr;
+  }
+  ++h.chunks;
+  return chunk;
+}
+
+void File::Finish(uint8_t* end) { madvise(end - kChunkBytes, kChunkBytes, MADV_DONTNEED); }
+
+}  // namespace granary::record

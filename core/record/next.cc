@@ -1,0 +1,78 @@
+#include "next.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace granary::record {
+
+Next next;
+
+namespace {
+
+constexpr size_t kEarlyBytes = 64 << 10;
+alignas(64) char early[kEarlyBytes];
+size_t early_used;
+int finding;  // 1: a thread asks the loader
+
+template <class Function>
+void Find(Function& function, const char* symbol) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol));
+}
+
+[[noreturn]] void Die(const char* message, size_t length) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message, length);
+  __builtin_trap();
+}
+
+}  // namespace
+
+// Runs when the process has one thread: the loader and the C library allocate before any other.
+bool FindNext() {
+  if (finding != 0) return false;
+  finding = 1;
+  Next found{};
+  Find(found.malloc, "malloc");
+  Find(found.free, "free");
+  Find(found.calloc, "calloc");
+  Find(found.realloc, "realloc");
+  Find(found.aligned_alloc, "aligned_alloc");
+  Find(found.posix_memalign, "posix_memalign");
+  Find(found.memalign, "memalign");
+  Find(found.valloc, "valloc");
+  Find(found.pvalloc, "pvalloc");
+  if (found.malloc == nullptr || found.free == nullptr || found.calloc == nullptr ||
+      found.realloc == nullptr) {
+    static constexpr char kMessage[] =
+        "granary record: no malloc follows the recorder's in the loader's order\n";
+    Die(kMessage, sizeof kMessage - 1);
+  }
+  auto* const malloc_last = found.malloc;
+  found.malloc = nullptr;
+  next = found;
+  __atomic_store_n(&next.malloc, malloc_last, __ATOMIC_RELEASE);
+  return true;
+}
+
+void* AllocateEarly(size_t size, size_t alignment) {
+  if (alignment < 16) alignment = 16;
+  const size_t begin = (early_used + alignment - 1) & ~(alignment - 1);
+  if (begin > kEarlyBytes || size > kEarlyBytes - begin) return nullptr;
+  early_used = begin + size;
+  return early + begin;
+}
+
+bool IsEarly(const void* p) {
+  return static_cast<size_t>(static_cast<const char*>(p) - early) < kEarlyBytes;
+}
+
+size_t BytesAfter(const void* p) {
+  return static_cast<size_t>(early + kEarlyBytes - static_cast<const char*>(p));
+}
+
+size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+void* FindOperator(const char* symbol) { return dlsym(RTLD_NEXT, symbol); }
+
+}  // namespace granary::record

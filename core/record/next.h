@@ -1,0 +1,38 @@
+// The allocator below: the next definition of each symbol in the loader's order.
+#pragma once
+
+#include <cstddef>
+
+namespace granary::record {
+
+struct Next {
+  void* (*malloc)(size_t);
+  void (*free)(void*);
+  void* (*calloc)(size_t, size_t);
+  void* (*realloc)(void*, size_t);
+  void* (*aligned_alloc)(size_t, size_t);
+  int (*posix_memalign)(void**, size_t, size_t);
+  void* (*memalign)(size_t, size_t);
+  void* (*valloc)(size_t);
+  void* (*pvalloc)(size_t);
+};
+
+extern Next next;
+
+// True when `next` is complete. While the loader is asked for the symbols it allocates itself;
+// these calls get false, and memory that is never freed from Early.
+bool FindNext();
+inline bool HasNext() {
+  return __builtin_expect(__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) != nullptr, 1) ||
+         FindNext();
+}
+
+void* AllocateEarly(size_t size, size_t alignment);
+bool IsEarly(const void* p);
+size_t BytesAfter(const void* early);  // an upper bound of its size
+size_t PageBytes();
+
+// The next definition of a C++ operator, or nullptr.
+void* FindOperator(const char* symbol);
+
+}  // namespace granary::record

@@ -1,0 +1,209 @@
+#include "recorder.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "file.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+namespace granary::record {
+
+thread_local Log log __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+// Chunks that ended threads left with room.
+struct Rest {
+  uint8_t *at, *end;
+};
+constexpr size_t kMaxRests = 512;
+
+struct State {
+  Shared shared;
+  int lock;
+  uint32_t threads;
+  size_t rests;
+  Rest rest[kMaxRests];
+};
+
+State before_start;  // until the process has a page that fork clears
+File file;
+uint64_t generation;  // of the last recording, in a parent or here
+pthread_key_t at_thread_end;
+
+State& StateOf(Shared* s) { return *reinterpret_cast<State*>(s); }
+
+class Lock {
+ public:
+  explicit Lock(State& state) : word_(state.lock) {
+    while (__atomic_exchange_n(&word_, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+  }
+  ~Lock() { __atomic_store_n(&word_, 0, __ATOMIC_RELEASE); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int& word_;
+};
+
+class KeepErrno {
+ public:
+  ~KeepErrno() { errno = value_; }
+
+ private:
+  int value_ = errno;
+};
+
+void LeaveChunk(void* value) {
+  Log& of_thread = *static_cast<Log*>(value);
+  State& state = StateOf(shared);
+  if (of_thread.generation != state.shared.generation || of_thread.busy) return;
+  of_thread.busy = true;
+  if (of_thread.encoder.HasRoom()) {
+    Lock lock(state);
+    if (state.rests < kMaxRests)
+      state.rest[state.rests++] = {of_thread.encoder.at(), of_thread.encoder.end()};
+  }
+  of_thread.encoder.Leave();
+  of_thread.busy = false;
+}
+
+bool MakeClearedPage() {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t bytes = (sizeof(State) + page - 1) & ~(page - 1);
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || madvise(memory, bytes, MADV_WIPEONFORK) != 0) return false;
+  __atomic_store_n(&shared, static_cast<Shared*>(memory), __ATOMIC_RELEASE);
+  return true;
+}
+
+uint64_t NumberIn(const char* variable, uint64_t otherwise) {
+  const char* const text = getenv(variable);
+  return text == nullptr ? otherwise : strtoull(text, nullptr, 10);
+}
+
+// PATH, or PATH.PID for further processes.
+const char* PathOf(const char* path, bool further, char (&buffer)[4096]) {
+  if (!further) return path;
+  size_t length = 0;
+  while (path[length] != 0 && length < sizeof buffer - 24) {
+    buffer[length] = path[length];
+    ++length;
+  }
+  char digits[20];
+  size_t count = 0;
+  for (auto pid = static_cast<uint64_t>(getpid()); pid != 0; pid /= 10)
+    digits[count++] = static_cast<char>('0' + pid % 10);
+  buffer[length++] = '.';
+  while (count > 0) buffer[length++] = digits[--count];
+  buffer[length] = 0;
+  return buffer;
+}
+
+bool CreateFile(bool forked) {
+  const char* const path = getenv("GRANARY_RECORD");
+  if (path == nullptr || *path == 0) return false;
+  const bool follow = NumberIn("GRANARY_RECORD_FOLLOW", 0) != 0;
+  if (forked && !follow) return false;
+  const uint64_t max_bytes = NumberIn("GRANARY_RECORD_MAX_BYTES", uint64_t{1} << 30);
+  char buffer[4096];
+  if (!forked && file.Create(path, max_bytes)) return true;
+  return follow && file.Create(PathOf(path, true, buffer), max_bytes);
+}
+
+// Decides whether this process is recorded. Called with the state's lock held by one thread.
+void Start(State& state) {
+  const bool forked = generation != 0;
+  if (forked) file.Drop();
+  if (!CreateFile(forked)) {
+    __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE);
+    return;
+  }
+  const uint64_t sample = NumberIn("GRANARY_RECORD_SAMPLE", 1);
+  file.header().sample = sample == 0 ? 1 : sample;
+  file.header().forked = forked;
+  state.shared.skipped = ~(~uint64_t{0} / file.header().sample);
+  state.shared.clock = file.header().first.ticks;
+  if (!forked) pthread_key_create(&at_thread_end, LeaveChunk);
+  __atomic_store_n(&state.shared.generation, ++generation, __ATOMIC_RELEASE);
+}
+
+void Stopped(State& state) { __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE); }
+
+// A chunk with room, for a thread that has none.
+bool NextChunk(Log& log, State& state) {
+  const uint64_t ticks = __atomic_load_n(&state.shared.clock, __ATOMIC_RELAXED);
+  if (log.encoder.at() == nullptr && state.rests > 0) {
+    const Rest rest = state.rest[--state.rests];
+    log.encoder.Begin(rest.at, rest.end, ticks);
+    log.encoder.Thread(log.thread, ticks);
+    if (log.encoder.HasRoom()) return true;
+  }
+  if (log.encoder.end() != nullptr) File::Finish(log.encoder.end());
+  uint8_t* const chunk = file.NewChunk();
+  if (chunk == nullptr) return false;
+  *reinterpret_cast<ChunkHeader*>(chunk) = {log.thread, 0, ticks};
+  log.encoder.Begin(chunk + sizeof(ChunkHeader), chunk + kChunkBytes, ticks);
+  return true;
+}
+
+__attribute__((destructor)) void AtExit() {
+  Shared& s = *shared;
+  if (s.generation == generation && generation != 0) file.header().last = Now();
+}
+
+}  // namespace
+
+Shared* shared = &before_start.shared;
+
+bool MakeRoom(Log& log) {
+  const KeepErrno keep;
+  if (environ == nullptr) return false;  // the C library is not ready; the loader allocates
+  if (shared == &before_start.shared && !MakeClearedPage()) {
+    Stopped(before_start);
+    return false;
+  }
+  State& state = StateOf(shared);
+  Lock lock(state);
+  if (state.shared.generation == 0) Start(state);
+  if (state.shared.generation == kOff) return false;
+  if (log.generation != state.shared.generation) {
+    log.encoder.Leave();
+    log.generation = state.shared.generation;
+    log.thread = state.threads++;
+  }
+  if (!log.encoder.HasRoom()) {
+    Advance(log);
+    if (!NextChunk(log, state)) {
+      Stopped(state);
+      return false;
+    }
+    pthread_setspecific(at_thread_end, &log);
+  }
+  return true;
+}
+
+void CountLost() {
+  if (generation != 0) __atomic_fetch_add(&file.header().lost, 1, __ATOMIC_RELAXED);
+}
+
+void Advance(Log& log) {
+  const uint64_t now = Ticks();
+  uint64_t& clock = shared->clock;
+  uint64_t last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
+  while (now > last && !__atomic_compare_exchange_n(&clock, &last, now, true, __ATOMIC_RELAXED,
+                                                    __ATOMIC_RELAXED)) {
+  }
+  if (log.events % 1024 == 0) file.header().last = Now();
+}
+
+}  // namespace granary::record

@@ -1,0 +1,221 @@
+// Package record runs a program with the recorder in front of its allocator.
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/size"
+	"github.com/granary-allocator/granary/tool/internal/term"
+	"github.com/granary-allocator/granary/tool/internal/trace"
+
+	"github.com/spf13/pflag"
+)
+
+// Row is the command `granary record`.
+var Row = cli.Command{
+	Name: "record", Usage: "[-o FILE] [options] [--] CMD [ARG...]", Takes: cli.Programs,
+	Summary: "record every allocation of a program",
+	About: `The program runs with a recorder in front of its allocator, whichever that is. The trace holds sizes,
+alignments, threads, times and the order of all calls, but no contents. It remains readable if the program or this
+command is killed. ` + "`granary trace info`" + ` shows what it holds. docs/guides/record-and-replay.md explains it.`,
+	Examples: []cli.Example{
+		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},
+		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
+		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
+	},
+	Exits: []cli.Exit{
+		{Code: cli.CodeToolFailed, Meaning: "granary itself failed, or the command line is wrong"},
+		{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
+		{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
+	},
+	WrongCode: cli.CodeToolFailed,
+	Setup:     setup,
+}
+
+type options struct {
+	out, lib, max string
+	sample        uint64
+	follow, raw   bool
+}
+
+func setup(flags *pflag.FlagSet) cli.Action {
+	flags.SetInterspersed(false) // options after the program are the program's
+	o := &options{}
+	flags.StringVarP(&o.out, "out", "o", "trace.gtr", "write the trace to this `file`")
+	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+preload.RecorderName+" beside this command, or installed)")
+	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
+	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
+	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
+	flags.BoolVar(&o.raw, "raw", false, "leave the trace as the recorder writes it, larger")
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		code, err := o.run(ctx, env, args)
+		if err != nil {
+			return preload.Failed(err)
+		}
+		if code != 0 {
+			return &cli.ExitError{Code: code}
+		}
+		return nil
+	}
+}
+
+// run returns the program's exit code.
+func (o *options) run(ctx context.Context, env cli.Env, args []string) (int, error) {
+	cmd, err := o.command(env, args)
+	if err != nil {
+		return 0, err
+	}
+	code, err := supervise(ctx, cmd)
+	if err != nil {
+		return 0, err
+	}
+	return code, o.finish(env)
+}
+
+// command checks everything that can be wrong before the program starts.
+func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
+	if len(args) == 0 {
+		return nil, errors.New("say which program to run: granary record [options] [--] CMD [ARG...]")
+	}
+	if o.sample == 0 {
+		return nil, errors.New("--sample 0 records nothing: give 1 for every object, or N for one in N")
+	}
+	most, err := size.Parse(o.max)
+	if err != nil {
+		return nil, err
+	}
+	if most < 1<<20 {
+		return nil, fmt.Errorf("--max-bytes %s is too small: give 1 MiB or more", o.max)
+	}
+	library, err := preload.FindRecorder(o.lib, env.Exe)
+	if err != nil {
+		return nil, err
+	}
+	path, err := preload.Resolve(args[0], env.Getenv("PATH"))
+	if err == nil {
+		err = preload.Check(path, library, preload.CurrentCredentials(), env.Getenv("PATH"))
+	}
+	if err == nil {
+		o.out, err = filepath.Abs(o.out)
+	}
+	if err == nil {
+		err = o.makeRoom()
+	}
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, env.Stdout, env.Stderr
+	cmd.Env = append(preload.Environ(env.Environ, library), o.variables(most)...)
+	return cmd, nil
+}
+
+func (o *options) variables(most uint64) []string {
+	out := []string{"GRANARY_RECORD=" + o.out, "GRANARY_RECORD_MAX_BYTES=" + strconv.FormatUint(most, 10), "GRANARY_RECORD_SAMPLE=" + strconv.FormatUint(o.sample, 10)}
+	if o.follow {
+		out = append(out, "GRANARY_RECORD_FOLLOW=1")
+	}
+	return out
+}
+
+// makeRoom removes an older trace, and refuses to remove anything else.
+func (o *options) makeRoom() error {
+	_, err := os.Lstat(o.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("the trace cannot be written: %w", err)
+		}
+		file.Close()
+		return os.Remove(o.out)
+	}
+	old, err := trace.Open(o.out)
+	if err != nil {
+		return fmt.Errorf("-o names a file that is no trace, which is not replaced: %w", err)
+	}
+	old.Close()
+	return os.Remove(o.out)
+}
+
+// supervise passes signals on, and returns the exit code as a shell would.
+func supervise(ctx context.Context, cmd *exec.Cmd) (int, error) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			_ = cmd.Process.Signal(s) // it may have ended
+		case err := <-ended:
+			return exitCode(cmd.ProcessState, err)
+		}
+	}
+}
+
+func exitCode(state *os.ProcessState, err error) (int, error) {
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return state.ExitCode(), nil
+}
+
+// finish packs what was recorded, and says what that is.
+func (o *options) finish(env cli.Env) error {
+	further, err := filepath.Glob(o.out + ".[0-9]*")
+	if err != nil || !o.follow {
+		further = nil
+	}
+	for _, path := range append([]string{o.out}, further...) {
+		if err := o.finishFile(env, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *options) finishFile(env cli.Env, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the program wrote no trace: it is static, or dropped LD_PRELOAD")
+	}
+	if o.raw {
+		fmt.Fprintf(env.Stderr, "granary: recorded into %s\n", path)
+		return nil
+	}
+	packed, err := trace.PackFile(path)
+	if err != nil {
+		return err
+	}
+	t, err := trace.Open(path)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	note := ""
+	if t.Header.Stopped != "" {
+		note = "; the recording ended early: " + t.Header.Stopped
+	}
+	fmt.Fprintf(env.Stderr, "granary: recorded %s calls of %s in %s (%s)%s\n", term.Count(packed.Events),
+		term.Counted(packed.Threads, "thread"), path, term.Bytes(uint64(t.Header.Size)), note)
+	return nil
+}

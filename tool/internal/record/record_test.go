@@ -1,0 +1,303 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
+	"github.com/granary-allocator/granary/tool/internal/trace"
+
+	"github.com/spf13/pflag"
+)
+
+// A run is one call of the command.
+type run struct {
+	out  string // the trace
+	said string
+	code int
+}
+
+func record(t *testing.T, environ []string, args ...string) run {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "trace.gtr")
+	flags := pflag.NewFlagSet("record", pflag.ContinueOnError)
+	act := setup(flags)
+	if err := flags.Parse(append([]string{"--lib", testkit.Recorder(t), "-o", out}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	err := act(context.Background(), cli.Env{Stdout: &said, Stderr: &said, Environ: append(os.Environ(), environ...)}, flags.Args())
+	code := 0
+	if err != nil {
+		var exit *cli.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		code = exit.Code
+		said.WriteString(err.Error())
+	}
+	return run{out: out, said: said.String(), code: code}
+}
+
+func summary(t *testing.T, path string) trace.Summary {
+	t.Helper()
+	tr, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	s := trace.Summarize(tr)
+	if len(s.Findings.Damage) > 0 || s.Findings.MissingFrees > 0 || s.Header.Lost > 0 {
+		t.Errorf("%+v, %d lost", s.Findings, s.Header.Lost)
+	}
+	return s
+}
+
+// ofSize is the group of one size, which only the program under test requests.
+func ofSize(s trace.Summary, size uint64) trace.Group {
+	for _, g := range s.BySize {
+		if g.Size == size {
+			return g
+		}
+	}
+	return trace.Group{}
+}
+
+// calls uses each symbol a known number of times, each with a size of its own.
+const calls = `
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+void* _Znwm(size_t); void* _Znam(size_t); void _ZdlPv(void*); void _ZdaPvm(void*, size_t);
+void* _ZnwmSt11align_val_t(size_t, size_t); void _ZdlPvSt11align_val_t(void*, size_t);
+void* _ZnwmRKSt9nothrow_t(size_t, const void*); char _ZSt7nothrow;
+static void* volatile keep[100];
+#define TIMES(n, expression) for (int i = 0; i < (n); ++i) keep[i] = (expression)
+#define FREE(n) for (int i = 0; i < (n); ++i) free(keep[i])
+int main(void) {
+  TIMES(10, malloc(7001)); FREE(10);
+  TIMES(20, calloc(7, 1003)); FREE(19);
+  TIMES(30, memalign(64, 7041)); FREE(30);
+  TIMES(31, aligned_alloc(4096, 8192 + 4096)); FREE(31);
+  void* p = 0;
+  TIMES(32, posix_memalign(&p, 128, 7081) == 0 ? p : 0); FREE(32);
+  TIMES(40, malloc(7101)); TIMES(40, realloc(keep[i], 70001)); TIMES(40, reallocarray(keep[i], 3, 1111)); FREE(40);
+  TIMES(41, realloc(0, 7121)); TIMES(41, realloc(keep[i], 0)); FREE(0);
+  keep[0] = malloc(7131); if (realloc(keep[0], (size_t)-1 / 2)) return 1; free(keep[0]);
+  TIMES(50, _Znwm(7201)); for (int i = 0; i < 50; ++i) _ZdlPv(keep[i]);
+  TIMES(51, _Znam(7211)); for (int i = 0; i < 51; ++i) _ZdaPvm(keep[i], 7211);
+  TIMES(52, _ZnwmSt11align_val_t(7424, 256)); for (int i = 0; i < 52; ++i) _ZdlPvSt11align_val_t(keep[i], 256);
+  TIMES(53, _ZnwmRKSt9nothrow_t(7231, &_ZSt7nothrow)); for (int i = 0; i < 53; ++i) _ZdlPv(keep[i]);
+  free(0);
+  return 3;
+}`
+
+func TestEveryCallIsRecordedOnce(t *testing.T) {
+	program := testkit.Compile(t, calls, "-fno-builtin", "-w", "-lstdc++")
+	for _, below := range []string{"", testkit.Library(t)} {
+		r := record(t, []string{"LD_PRELOAD=" + below}, program)
+		if r.code != 3 || !strings.Contains(r.said, "granary: recorded ") {
+			t.Fatalf("exit code %d: %s", r.code, r.said)
+		}
+		s := summary(t, r.out)
+		if s.Header.Program != program || below != "" && s.Header.Allocator != below {
+			t.Errorf("%+v", s.Header)
+		}
+		for _, want := range []struct{ size, objects, atEnd uint64 }{
+			{7001, 10, 0}, {7021, 20, 1}, {7041, 30, 0}, {12288, 31, 0}, {7081, 32, 0}, {7101, 40, 0}, {70001, 40, 0}, {3333, 40, 0}, {7121, 41, 0},
+			{7131, 1, 0}, {7201, 50, 0}, {7211, 51, 0}, {7424, 52, 0}, {7231, 53, 0}, {1<<63 - 1, 0, 0},
+		} {
+			if g := ofSize(s, want.size); g.Objects != want.objects || g.AtEnd != want.atEnd {
+				t.Errorf("below %q: size %d: %d objects, %d at the end; want %d, %d", below, want.size, g.Objects, g.AtEnd, want.objects, want.atEnd)
+			}
+		}
+		if s.Reallocs < 80 {
+			t.Errorf("%d reallocs", s.Reallocs)
+		}
+	}
+}
+
+func TestKindsAndAlignments(t *testing.T) {
+	r := record(t, nil, testkit.Compile(t, calls, "-fno-builtin", "-w", "-lstdc++"))
+	tr, err := trace.Open(r.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	aligns := map[uint64]uint64{7001: 1, 7041: 64, 12288: 4096, 7081: 128, 7424: 256}
+	for e := range tr.Events() {
+		if want, ok := aligns[e.Size]; ok && e.Begins() && e.Align != want {
+			t.Errorf("%+v: want alignment %d", e, want)
+		}
+		if e.Begins() && (e.Size == 7021) != (e.Kind == trace.Zeroed) && e.Size > 7000 && e.Size < 8000 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// Eight threads pass objects on: each frees what its neighbour allocated, while others allocate the same addresses again.
+const exchange = `
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+enum { kThreads = 8, kObjects = 20000 };
+static _Atomic(void*) slot[kThreads][64];
+static void* work(void* argument) {
+  size_t self = (size_t)argument;
+  for (int i = 0; i < kObjects; ++i) {
+    void* old = atomic_exchange(&slot[(self + 1) % kThreads][i % 64], malloc(5001 + self));
+    free(old);
+  }
+  return 0;
+}
+int main(void) {
+  pthread_t threads[kThreads];
+  for (size_t i = 0; i < kThreads; ++i) pthread_create(&threads[i], 0, work, (void*)i);
+  for (int i = 0; i < kThreads; ++i) pthread_join(threads[i], 0);
+  for (int i = 0; i < kThreads; ++i) for (int j = 0; j < 64; ++j) free(slot[i][j]);
+  return 0;
+}`
+
+func TestThreads(t *testing.T) {
+	program := testkit.Compile(t, exchange, "-pthread")
+	for _, below := range []string{"", testkit.Library(t)} {
+		s := summary(t, record(t, []string{"LD_PRELOAD=" + below}, program).out)
+		if s.Threads != 9 || s.Findings.UnknownFrees != 0 {
+			t.Errorf("%d threads, %+v", s.Threads, s.Findings)
+		}
+		for i := range uint64(8) {
+			if g := ofSize(s, 5001+i); g.Objects != 20000 || g.AtEnd != 0 {
+				t.Errorf("below %q, thread %d: %+v", below, i, g)
+			}
+		}
+	}
+}
+
+const dies = `
+#include <signal.h>
+#include <stdlib.h>
+static void* volatile keep;
+int main(void) {
+  for (int i = 0; i < 3000; ++i) free(keep = malloc(6001));
+  for (int i = 0; i < 10; ++i) keep = malloc(6002);
+  raise(SIGKILL);
+}`
+
+func TestKilledProgram(t *testing.T) {
+	r := record(t, nil, "--raw", testkit.Compile(t, dies))
+	if r.code != 128+9 {
+		t.Errorf("exit code %d: %s", r.code, r.said)
+	}
+	s := summary(t, r.out)
+	if g := ofSize(s, 6001); g.Objects != 3000 || g.AtEnd != 0 {
+		t.Errorf("%+v", g)
+	}
+	if g := ofSize(s, 6002); g.Objects != 10 || g.AtEnd != 10 {
+		t.Errorf("%+v", g)
+	}
+}
+
+const forks = `
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void* volatile keep;
+static void use(size_t size, int n) { for (int i = 0; i < n; ++i) free(keep = malloc(size)); }
+int main(void) {
+  use(4001, 100);
+  pid_t child = fork();
+  if (child == 0) { use(4002, 5000); _exit(0); }
+  use(4003, 5000);
+  waitpid(child, 0, 0);
+  if ((child = vfork()) == 0) { keep = malloc(4004); _exit(0); }
+  waitpid(child, 0, 0);
+  free(keep);
+  use(4001, 100);
+  return 0;
+}`
+
+func TestForks(t *testing.T) {
+	program := testkit.Compile(t, forks)
+	for _, follow := range []bool{false, true} {
+		args := []string{program}
+		if follow {
+			args = []string{"--follow", program}
+		}
+		r := record(t, nil, args...)
+		s := summary(t, r.out)
+		for size, want := range map[uint64]uint64{4001: 200, 4002: 0, 4003: 5000, 4004: 1} {
+			if g := ofSize(s, size); g.Objects != want || g.AtEnd != 0 {
+				t.Errorf("parent: %+v, want %d", g, want)
+			}
+		}
+		children, err := filepath.Glob(r.out + ".*")
+		if err != nil || (len(children) == 1) != follow {
+			t.Fatalf("follow %v: %q", follow, children)
+		}
+		if !follow {
+			continue
+		}
+		s = summary(t, children[0])
+		if g := ofSize(s, 4002); g.Objects != 5000 || g.AtEnd != 0 || ofSize(s, 4001).Objects != 0 || !s.Header.Forked {
+			t.Errorf("child: %+v of %+v", g, s.Header)
+		}
+	}
+}
+
+const many = `
+#include <stdlib.h>
+static void* keep[100000];
+int main(void) {
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 100000; ++i) keep[i] = malloc(3001);
+    for (int i = 0; i < 100000; ++i) free(keep[i]);
+  }
+  return 0;
+}`
+
+// The addresses of a sample are all or nothing: what is allocated there is freed there.
+func TestSample(t *testing.T) {
+	s := summary(t, record(t, nil, "--sample", "10", testkit.Compile(t, many)).out)
+	g := ofSize(s, 3001)
+	if g.Objects < 27000 || g.Objects > 33000 || g.AtEnd != 0 || s.Findings.UnknownFrees != 0 || s.Header.Sample != 10 {
+		t.Errorf("%d of 300000 objects, %d at the end, %+v", g.Objects, g.AtEnd, s.Findings)
+	}
+}
+
+func TestLimitOfTheFile(t *testing.T) {
+	r := record(t, nil, "--max-bytes", "1MiB", "--raw", testkit.Compile(t, many))
+	s := summary(t, r.out)
+	if r.code != 0 || s.Header.Size > 1<<20+64<<10 || s.Events < 100000 || s.Events > 600000 || !strings.Contains(s.Header.Stopped, "--max-bytes") {
+		t.Errorf("%d bytes, %d events, %+v", s.Header.Size, s.Events, s.Header)
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for message, args := range map[string][]string{
+		"say which program":               {},
+		"--sample 0 records nothing":      {"--sample", "0", "true"},
+		"--max-bytes 1KiB is too small":   {"--max-bytes", "1KiB", "true"},
+		"is not a size":                   {"--max-bytes", "much", "true"},
+		"no trace, which is not replaced": {"-o", text, "true"},
+		"the trace cannot be written":     {"-o", "/nowhere/trace.gtr", "true"},
+		"is in no folder of PATH":         {"no-such-program"},
+	} {
+		if r := record(t, nil, args...); r.code == 0 || !strings.Contains(r.said, message) {
+			t.Errorf("%q: exit code %d, %s", message, r.code, r.said)
+		}
+	}
+	if data, err := os.ReadFile(text); err != nil || string(data) != "precious" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

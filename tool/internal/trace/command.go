@@ -1,0 +1,160 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/term"
+
+	"github.com/spf13/pflag"
+)
+
+// Commands are `granary trace info`, `top` and `lifetimes`.
+var Commands = []cli.Command{
+	{
+		Name: "trace info", Usage: "FILE [--json]", Summary: "show what a trace holds", Takes: cli.Files,
+		About: "The trace is one that `granary record` wrote, or was still writing when it was killed.",
+		Examples: []cli.Example{
+			{Line: "trace info trace.gtr", Does: "calls, threads and peak"},
+			{Line: "trace info trace.gtr --json", Does: "all figures, also by size"},
+		},
+		Setup: command(writeInfo),
+	},
+	{
+		Name: "trace top", Usage: "FILE [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes a trace allocates", Takes: cli.Files,
+		Examples: []cli.Example{{Line: "trace top trace.gtr --by objects", Does: "the most frequent sizes first"}},
+		Setup:    topSetup,
+	},
+	{
+		Name: "trace lifetimes", Usage: "FILE [--json]", Summary: "show how long the objects of a trace live, by size", Takes: cli.Files,
+		About:    "Lifetimes are rounded up to a power of two of nanoseconds. An object that realloc moves or resizes ends, and another one begins.",
+		Examples: []cli.Example{{Line: "trace lifetimes trace.gtr", Does: "half, 90 % and 99 % of the freed objects lived at most so long"}},
+		Setup:    command(writeLifetimes),
+	},
+}
+
+// command returns the setup of a command that prints a summary.
+func command(write func(io.Writer, Summary)) func(*pflag.FlagSet) cli.Action {
+	return func(fs *pflag.FlagSet) cli.Action {
+		asJSON := fs.Bool("json", false, "print JSON; sizes are bytes, times nanoseconds")
+		return summarized(func(env cli.Env, s Summary) error {
+			if *asJSON {
+				return term.JSON(env.Stdout, s)
+			}
+			write(env.Stdout, s)
+			return nil
+		})
+	}
+}
+
+// summarized reads the trace that the argument names, and says on stderr what is wrong with it.
+func summarized(act func(cli.Env, Summary) error) cli.Action {
+	return cli.Arguments(1, 1, "the file of a trace", func(_ context.Context, env cli.Env, args []string) error {
+		t, err := Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		s := Summarize(t)
+		for _, damage := range s.Findings.Damage {
+			fmt.Fprintf(env.Stderr, "granary: %s: %s\n", args[0], damage)
+		}
+		return act(env, s)
+	})
+}
+
+var orders = map[string]func(Group) uint64{
+	"peak":    func(g Group) uint64 { return g.AtPeak.Bytes },
+	"bytes":   func(g Group) uint64 { return g.Bytes },
+	"objects": func(g Group) uint64 { return g.Objects },
+	"end":     func(g Group) uint64 { return g.AtEnd * g.Size },
+}
+
+func topSetup(fs *pflag.FlagSet) cli.Action {
+	by := fs.String("by", "peak", "the `order`: peak (bytes live at the peak), bytes (requested in all), objects, end (bytes live at the end)")
+	rows := fs.Int("rows", 20, "print so many `sizes`")
+	return summarized(func(env cli.Env, s Summary) error {
+		order, ok := orders[*by]
+		if !ok {
+			return cli.Usagef("--by %s is no order: give peak, bytes, objects or end", *by)
+		}
+		slices.SortStableFunc(s.BySize, func(a, b Group) int { return cmp.Compare(order(b), order(a)) })
+		t := term.Table{Header: []string{" SIZE", " OBJECTS", " BYTES", " LIVE AT PEAK", " OF PEAK", " LIVE AT END"}}
+		for _, g := range s.BySize[:min(max(0, *rows), len(s.BySize))] {
+			t.Rows = append(t.Rows, []string{term.Count(g.Size), term.Count(g.Objects), term.Bytes(g.Bytes), term.Bytes(g.AtPeak.Bytes),
+				term.Percent(float64(g.AtPeak.Bytes), float64(s.Peak.Bytes)), term.Bytes(g.AtEnd * g.Size)})
+		}
+		t.Write(env.Stdout, 0)
+		return nil
+	})
+}
+
+func writeInfo(w io.Writer, s Summary) {
+	h := s.Header
+	rows := [][]string{
+		{"program", fmt.Sprintf("%s (process %d)", cmp.Or(h.Program, "unknown"), h.PID)},
+		{"allocator", cmp.Or(filepath.Base(h.Allocator), "unknown")},
+		{"started", h.Started.Format(time.DateTime)},
+		{"recorded", short(h.Length)},
+		{"objects", fmt.Sprintf("%s, %s requested", term.Count(s.Objects), term.Bytes(s.Bytes))},
+		{"frees", fmt.Sprintf("%s, %s of all ended objects by another thread", term.Count(s.Frees), term.Percent(float64(s.Remote), float64(s.Frees+s.Reallocs)))},
+		{"reallocs", term.Count(s.Reallocs)},
+		{"threads", term.Count(uint64(s.Threads))},
+		{"peak live", fmt.Sprintf("%s in %s objects, after %s", term.Bytes(s.Peak.Bytes), term.Count(s.Peak.Objects), short(s.Peak.Time))},
+		{"live at the end", fmt.Sprintf("%s in %s objects", term.Bytes(s.End.Bytes), term.Count(s.End.Objects))},
+		{"file", fmt.Sprintf("%s, %.2f bytes an event", term.Bytes(uint64(h.Size)), float64(h.Size)/float64(max(1, s.Events)))},
+	}
+	rows = append(rows, remarks(s)...)
+	term.Table{Header: []string{"", ""}, Rows: rows}.WriteBody(w, 0)
+}
+
+// remarks are what limits the trace, where something does.
+func remarks(s Summary) [][]string {
+	var out [][]string
+	if s.Header.Sample > 1 {
+		out = append(out, []string{"sampled", fmt.Sprintf("one object in %d; multiply all figures by it", s.Header.Sample)})
+	}
+	if s.Header.Forked {
+		out = append(out, []string{"forked", "the objects of its parent are unknown"})
+	}
+	if s.Header.Stopped != "" {
+		out = append(out, []string{"ended early", s.Header.Stopped})
+	}
+	for _, count := range []struct {
+		n    uint64
+		what string
+	}{
+		{s.Header.Lost, "calls of signal handlers were not recorded"},
+		{s.Findings.UnknownFrees, "frees of objects that are not in the trace"},
+		{s.Findings.MissingFrees, "objects whose free is not in the trace"},
+	} {
+		if count.n > 0 {
+			out = append(out, []string{"incomplete", term.Count(count.n) + " " + count.what})
+		}
+	}
+	return out
+}
+
+func writeLifetimes(w io.Writer, s Summary) {
+	t := term.Table{Header: []string{" UP TO", " OBJECTS", " OF BYTES", " HALF", " 90 %", " 99 %", " LIVE AT END", " FREED REMOTELY"}}
+	for _, g := range s.ByDoubled {
+		t.Rows = append(t.Rows, []string{term.Bytes(g.Size), term.Count(g.Objects), term.Percent(float64(g.Bytes), float64(s.Bytes)),
+			short(g.Half), short(g.NineTenth), short(g.NearlyAll), term.Count(g.AtEnd), term.Percent(float64(g.Remote), float64(g.Objects-g.AtEnd))})
+	}
+	t.Write(w, 0)
+}
+
+// short is a time with about three digits.
+func short(d time.Duration) string {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

@@ -1,0 +1,91 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// The layout of a recording, as in core/record/format.h.
+const (
+	recordingMagic   = "granrec\n"
+	recordingVersion = 1
+	headerBytes      = 64 << 10
+	chunkBytes       = 64 << 10
+	chunkHeaderBytes = 16
+	kindBits         = 3
+	longTime         = 31
+)
+
+// The kinds of recorded events.
+const (
+	recordEnd = iota
+	recordAllocated
+	recordZeroed
+	recordAligned
+	recordFreed
+	recordMoving
+	recordMoved
+	recordThread
+)
+
+type stamp struct{ Ticks, Nanoseconds uint64 }
+
+type recordingHeader struct {
+	Magic           [8]byte
+	Version         uint32
+	ChunkBytes      uint32
+	Chunks          uint64
+	MaxChunks       uint64
+	Sample          uint64
+	Lost            uint64
+	PID             uint64
+	UnixNanoseconds uint64
+	First, Last     stamp
+	Stop            uint32
+	Forked          uint32
+	Allocator       [1024]byte
+	Program         [1024]byte
+}
+
+var stops = map[uint32]string{0: "", 1: "the file reached its limit (--max-bytes)", 2: "the disk was full"}
+
+func text(field []byte) string {
+	head, _, _ := bytes.Cut(field, []byte{0})
+	return string(head)
+}
+
+func readRecordingHeader(data []byte) (recordingHeader, error) {
+	var h recordingHeader
+	if _, err := binary.Decode(data, binary.LittleEndian, &h); err != nil || len(data) < headerBytes {
+		return h, fmt.Errorf("it is cut: a recording has a header of %d bytes, the file has %d", headerBytes, len(data))
+	}
+	if h.Version != recordingVersion {
+		return h, fmt.Errorf("it has version %d of the recording format, this command reads version %d; use a newer granary", h.Version, recordingVersion)
+	}
+	if h.ChunkBytes != chunkBytes || h.Sample == 0 || h.Chunks > h.MaxChunks {
+		return h, fmt.Errorf("its header is corrupted: chunks of %d bytes, %d of %d in use, sample %d", h.ChunkBytes, h.Chunks, h.MaxChunks, h.Sample)
+	}
+	return h, nil
+}
+
+func (h recordingHeader) header() Header {
+	out := Header{
+		Program: text(h.Program[:]), Allocator: text(h.Allocator[:]), PID: h.PID, Started: time.Unix(0, int64(h.UnixNanoseconds)),
+		Sample: h.Sample, Forked: h.Forked != 0, Stopped: stops[h.Stop], Lost: h.Lost,
+	}
+	out.Length = h.clock()(h.Last.Ticks)
+	return out
+}
+
+// clock returns the conversion of ticks to the time since the start.
+func (h recordingHeader) clock() func(ticks uint64) time.Duration {
+	perTick := 0.0
+	if h.Last.Ticks > h.First.Ticks && h.Last.Nanoseconds > h.First.Nanoseconds {
+		perTick = float64(h.Last.Nanoseconds-h.First.Nanoseconds) / float64(h.Last.Ticks-h.First.Ticks)
+	}
+	return func(ticks uint64) time.Duration {
+		return time.Duration(float64(max(ticks, h.First.Ticks)-h.First.Ticks) * perTick)
+	}
+}

@@ -1,0 +1,251 @@
+package trace
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A packed trace holds the events in their order over all threads, with numbers of objects in place of addresses. It is a
+// header, then blocks of compressed events; a block of no events ends it and says what there was.
+const (
+	packedMagic   = "grantrc\n"
+	packedVersion = 1
+	// magic, version and the length of the header's JSON
+	prefixBytes = len(packedMagic) + 4 + 4
+	// length, checksum and number of events of a block
+	blockHeaderBytes = 12
+	maxBlockBytes    = 4 << 20
+)
+
+// The kinds of packed events, in the low bits of their first byte.
+const (
+	packAlloc = iota
+	packZeroed
+	packAligned
+	packFree
+	packRealloc
+	packThread
+)
+
+// packedTick is the unit of times.
+const packedTick = 100 * time.Nanosecond
+
+type packed struct {
+	header  Header
+	blocks  []byte
+	decoder *zstd.Decoder
+}
+
+func readPacked(data []byte) (*packed, error) {
+	if len(data) < prefixBytes {
+		return nil, errors.New("it is cut inside its header")
+	}
+	if version := binary.LittleEndian.Uint32(data[len(packedMagic):]); version != packedVersion {
+		return nil, fmt.Errorf("it has version %d of the trace format, this command reads version %d; use a newer granary", version, packedVersion)
+	}
+	length := uint64(binary.LittleEndian.Uint32(data[len(packedMagic)+4:]))
+	rest := data[prefixBytes:]
+	if length > uint64(len(rest)) {
+		return nil, errors.New("it is cut inside its header")
+	}
+	var h Header
+	if err := json.Unmarshal(rest[:length], &h); err != nil {
+		return nil, fmt.Errorf("its header is corrupted: %w", err)
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*maxBlockBytes))
+	if err != nil {
+		return nil, fmt.Errorf("make a decompressor: %w", err)
+	}
+	return &packed{header: h, blocks: rest[length:], decoder: decoder}, nil
+}
+
+// events yields those before the first damage.
+func (p *packed) events(found *Findings) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		u := unpacker{live: map[uint64]Object{}}
+		rest := p.blocks
+		for number := 1; ; number++ {
+			b, after, err := cutBlock(rest)
+			if err == nil && b.events == 0 {
+				err = u.end(b.content, found)
+				if err == nil {
+					return
+				}
+			}
+			if err == nil {
+				err = p.unpack(&u, b, yield)
+			}
+			if errors.Is(err, errStopped) {
+				return
+			}
+			if err != nil {
+				found.damage("block %d %v; the %d events before it are good", number, err, u.events)
+				return
+			}
+			rest = after
+		}
+	}
+}
+
+// A block is a part of the trace whose checksum is right.
+type block struct {
+	content []byte
+	events  uint32
+}
+
+// cutBlock returns the first block of data.
+func cutBlock(data []byte) (b block, after []byte, err error) {
+	if len(data) < blockHeaderBytes {
+		return b, nil, errors.New("is missing: the trace is cut")
+	}
+	length, sum := uint64(binary.LittleEndian.Uint32(data)), binary.LittleEndian.Uint32(data[4:])
+	b.events = binary.LittleEndian.Uint32(data[8:])
+	rest := data[blockHeaderBytes:]
+	if length > uint64(len(rest)) {
+		return b, nil, errors.New("is cut")
+	}
+	b.content = rest[:length]
+	if crc32.ChecksumIEEE(b.content) != sum {
+		return b, nil, errors.New("is corrupted: its checksum differs")
+	}
+	return b, rest[length:], nil
+}
+
+func (p *packed) unpack(u *unpacker, b block, yield func(Event) bool) error {
+	data, err := p.decoder.DecodeAll(b.content, []byte{})
+	if err != nil {
+		return fmt.Errorf("is corrupted: %w", err)
+	}
+	return u.block(data, yield)
+}
+
+// end reads the last block.
+func (u *unpacker) end(content []byte, found *Findings) error {
+	var end Packed
+	if err := json.Unmarshal(content, &end); err != nil {
+		return fmt.Errorf("is corrupted: %w", err)
+	}
+	if end.Events != u.events {
+		return fmt.Errorf("says that there are %d events", end.Events)
+	}
+	*found = end.Findings
+	return nil
+}
+
+var errStopped = errors.New("stopped by the reader")
+
+// An unpacker holds what an event may refer to.
+type unpacker struct {
+	data    []byte
+	thread  uint32
+	ticks   uint64
+	events  uint64
+	objects uint64
+	live    map[uint64]Object
+}
+
+func (u *unpacker) number() (uint64, error) {
+	n, length := binary.Uvarint(u.data)
+	if length <= 0 {
+		return 0, errors.New("is corrupted: a number has no end")
+	}
+	u.data = u.data[length:]
+	return n, nil
+}
+
+func (u *unpacker) block(data []byte, yield func(Event) bool) error {
+	u.data = data
+	for len(u.data) > 0 {
+		e, isEvent, err := u.next()
+		if err != nil {
+			return err
+		}
+		if isEvent {
+			u.events++
+			if !yield(e) {
+				return errStopped
+			}
+		}
+	}
+	return nil
+}
+
+func (u *unpacker) next() (e Event, isEvent bool, err error) {
+	first := u.data[0]
+	u.data = u.data[1:]
+	kind, delta := first&(1<<kindBits-1), uint64(first>>kindBits)
+	if delta == longTime {
+		if delta, err = u.number(); err != nil {
+			return e, false, err
+		}
+	}
+	if kind == packThread {
+		thread, err := u.number()
+		u.thread = uint32(thread)
+		return e, false, err
+	}
+	u.ticks += delta
+	e = Event{Time: time.Duration(u.ticks) * packedTick, Thread: u.thread, Align: 1}
+	switch kind {
+	case packAlloc, packAligned:
+		e.Kind = Alloc
+	case packZeroed:
+		e.Kind = Zeroed
+	case packFree:
+		e.Kind = Free
+	case packRealloc:
+		e.Kind = Realloc
+	default:
+		return e, false, fmt.Errorf("is corrupted: there is no event of kind %d", kind)
+	}
+	return e, true, u.objectsOf(&e, kind == packAligned)
+}
+
+func (u *unpacker) objectsOf(e *Event, aligned bool) error {
+	if e.Ends() {
+		if err := u.old(e); err != nil {
+			return err
+		}
+	}
+	if !e.Begins() {
+		e.Object, e.Size = e.Old.Number, e.Old.Size
+		return nil
+	}
+	var err error
+	if e.Size, err = u.number(); err != nil {
+		return err
+	}
+	if aligned {
+		if len(u.data) == 0 || u.data[0] > 63 {
+			return errors.New("is corrupted: an alignment is none")
+		}
+		e.Align = 1 << u.data[0]
+		u.data = u.data[1:]
+	}
+	e.Object = u.objects
+	u.objects++
+	u.live[e.Object] = Object{Number: e.Object, Size: e.Size, Born: e.Time, Thread: e.Thread}
+	return nil
+}
+
+// old reads which object ends, as its distance to the next one to begin.
+func (u *unpacker) old(e *Event) error {
+	distance, err := u.number()
+	if err != nil {
+		return err
+	}
+	old, ok := u.live[u.objects-distance]
+	if !ok {
+		return errors.New("is corrupted: it frees an object that is not live")
+	}
+	delete(u.live, old.Number)
+	e.Old = old
+	return nil
+}

@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"cmp"
+	"encoding/binary"
+	"iter"
+	"slices"
+)
+
+// A segment is a part of a chunk that one thread wrote.
+type segment struct {
+	data  []byte
+	ticks uint64
+}
+
+// A recording is a file as the recorder writes it.
+type recording struct {
+	header  recordingHeader
+	chunks  []byte
+	threads map[uint32][]segment
+}
+
+// readRecording indexes the chunks. What is wrong in a chunk ends that chunk, and is a finding.
+func readRecording(data []byte, found *Findings) (*recording, error) {
+	header, err := readRecordingHeader(data)
+	if err != nil {
+		return nil, err
+	}
+	r := &recording{header: header, chunks: data[headerBytes:], threads: map[uint32][]segment{}}
+	present := uint64(len(r.chunks)) / chunkBytes
+	if present < header.Chunks {
+		found.damage("the file is cut: it has %d of %d chunks", present, header.Chunks)
+	}
+	for i := range min(present, header.Chunks) {
+		r.index(i, found)
+	}
+	for _, segments := range r.threads {
+		slices.SortStableFunc(segments, func(a, b segment) int { return cmp.Compare(a.ticks, b.ticks) })
+	}
+	return r, nil
+}
+
+// index splits a chunk into the segments of its threads.
+func (r *recording) index(number uint64, found *Findings) {
+	chunk := r.chunks[number*chunkBytes:][:chunkBytes]
+	thread, ticks := binary.LittleEndian.Uint32(chunk), binary.LittleEndian.Uint64(chunk[8:])
+	body := chunk[chunkHeaderBytes:]
+	d, begin := decoder{data: body, ticks: ticks}, 0
+	add := func(end int) {
+		if end > begin {
+			r.threads[thread] = append(r.threads[thread], segment{data: body[begin:end], ticks: ticks})
+		}
+	}
+	for {
+		at := len(body) - len(d.data)
+		event, err := d.next()
+		if err != nil {
+			found.damage("chunk %d is corrupted at byte %d; the rest of the chunk is left out", number, at+chunkHeaderBytes)
+		}
+		if err != nil || event.kind == recordEnd {
+			add(at)
+			return
+		}
+		if event.kind == recordThread {
+			add(at)
+			thread, ticks, begin = event.thread, event.ticks, len(body)-len(d.data)
+		}
+	}
+}
+
+// events returns the events of all threads, merged.
+func (r *recording) events(found *Findings) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		m := newMerge(r, found, yield)
+		m.run()
+	}
+}

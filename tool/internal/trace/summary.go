@@ -1,0 +1,196 @@
+package trace
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// A Summary is what a trace holds. In a sampled trace, the figures are those of the sample.
+type Summary struct {
+	Header    Header   `json:"header"`
+	Findings  Findings `json:"findings"`
+	Events    uint64   `json:"events"`
+	Objects   uint64   `json:"objects"`
+	Bytes     uint64   `json:"bytes"` // requested, of all objects
+	Frees     uint64   `json:"frees"`
+	Reallocs  uint64   `json:"reallocs"`
+	Remote    uint64   `json:"remote_frees"` // frees by another thread than the allocation's
+	Threads   int      `json:"threads"`
+	Peak      Live     `json:"peak"`
+	End       Live     `json:"end"`
+	BySize    []Group  `json:"by_size"`       // exact sizes, in their order
+	ByDoubled []Group  `json:"by_size_range"` // sizes up to a power of two, in their order
+}
+
+// Live is what was live at a moment.
+type Live struct {
+	Time    time.Duration `json:"time_ns"`
+	Objects uint64        `json:"objects"`
+	Bytes   uint64        `json:"bytes"`
+}
+
+// A Group is objects of one size, or of the sizes from its predecessor's to its own.
+type Group struct {
+	Size    uint64 `json:"size"`
+	Objects uint64 `json:"objects"`
+	Bytes   uint64 `json:"bytes"`
+	AtPeak  Live   `json:"at_peak"` // live when the live bytes of all groups had their peak
+	AtEnd   uint64 `json:"at_end"`  // objects live at the end
+	Remote  uint64 `json:"remote_frees"`
+	live    uint64 // objects now
+	peak    uint64 // objects at the peak so far
+	changed bool   // since the peak so far
+	lives   [64]uint64
+	// Lifetimes of the freed objects: half of them, nine of ten, 99 of 100 lived at most so long.
+	Half      time.Duration `json:"lifetime_p50_ns"`
+	NineTenth time.Duration `json:"lifetime_p90_ns"`
+	NearlyAll time.Duration `json:"lifetime_p99_ns"`
+}
+
+// Summarize reads all events of t.
+func Summarize(t *Trace) Summary {
+	s := summing{bySize: map[uint64]*Group{}, threads: map[uint32]bool{}}
+	for e := range t.Events() {
+		s.add(e)
+	}
+	s.peakPassed()
+	return s.finish(t)
+}
+
+// summing keeps the groups whose live objects changed since the peak so far.
+type summing struct {
+	Summary
+	bySize  map[uint64]*Group
+	changed []*Group
+	atTop   bool // the live bytes are at their peak
+	threads map[uint32]bool
+}
+
+func (s *summing) add(e Event) {
+	s.Events++
+	s.threads[e.Thread] = true
+	if e.Ends() {
+		s.ends(e)
+	}
+	if e.Begins() {
+		s.begins(e)
+	}
+	if e.Kind == Realloc {
+		s.Reallocs++
+	}
+	s.Header.Length = max(s.Header.Length, e.Time)
+}
+
+func (s *summing) begins(e Event) {
+	s.Objects++
+	s.Bytes += e.Size
+	g := s.bySize[e.Size]
+	if g == nil {
+		g = &Group{Size: e.Size}
+		s.bySize[e.Size] = g
+	}
+	g.Objects++
+	g.Bytes += e.Size
+	s.change(g, +1)
+	s.End.Objects++
+	s.End.Bytes += e.Size
+	if s.End.Bytes > s.Peak.Bytes {
+		s.Peak, s.atTop = Live{Time: e.Time, Objects: s.End.Objects, Bytes: s.End.Bytes}, true
+	}
+}
+
+func (s *summing) ends(e Event) {
+	s.peakPassed()
+	if e.Kind == Free {
+		s.Frees++
+	}
+	g := s.bySize[e.Old.Size]
+	g.lives[bits.Len64(uint64(max(0, e.Time-e.Old.Born)))]++
+	if e.Thread != e.Old.Thread {
+		s.Remote++
+		g.Remote++
+	}
+	s.change(g, -1)
+	s.End.Objects--
+	s.End.Bytes -= e.Old.Size
+}
+
+func (s *summing) change(g *Group, by int) {
+	g.live += uint64(by)
+	if !g.changed {
+		g.changed = true
+		s.changed = append(s.changed, g)
+	}
+}
+
+// peakPassed keeps what was live at the peak, before the first object of it ends.
+func (s *summing) peakPassed() {
+	if !s.atTop {
+		return
+	}
+	s.atTop = false
+	for _, g := range s.changed {
+		g.peak, g.changed = g.live, false
+	}
+	s.changed = s.changed[:0]
+}
+
+func (s *summing) finish(t *Trace) Summary {
+	length := s.Header.Length
+	s.Header, s.Findings, s.Summary.Threads, s.End.Time = t.Header, t.Findings, len(s.threads), length
+	for size, g := range s.bySize {
+		g.AtPeak = Live{Time: s.Peak.Time, Objects: g.peak, Bytes: g.peak * size}
+		g.AtEnd = g.live
+	}
+	ranges := map[uint64]*Group{}
+	for _, g := range s.bySize {
+		size := uint64(1) << bits.Len64(max(g.Size, 16)-1)
+		if ranges[size] == nil {
+			ranges[size] = &Group{Size: size}
+		}
+		ranges[size].include(g)
+	}
+	s.BySize, s.ByDoubled = sorted(s.bySize), sorted(ranges)
+	return s.Summary
+}
+
+func sorted(groups map[uint64]*Group) []Group {
+	var out []Group
+	for _, g := range groups {
+		g.Half, g.NineTenth, g.NearlyAll = g.lifetime(0.5), g.lifetime(0.9), g.lifetime(0.99)
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b Group) int { return cmp.Compare(a.Size, b.Size) })
+	return out
+}
+
+func (g *Group) include(o *Group) {
+	g.Objects += o.Objects
+	g.Bytes += o.Bytes
+	g.AtPeak.Time = o.AtPeak.Time
+	g.AtPeak.Objects += o.AtPeak.Objects
+	g.AtPeak.Bytes += o.AtPeak.Bytes
+	g.AtEnd += o.AtEnd
+	g.Remote += o.Remote
+	for i, n := range o.lives {
+		g.lives[i] += n
+	}
+}
+
+// lifetime is an upper bound, to a factor of two, of the lifetime that this share of the freed objects did not exceed.
+func (g *Group) lifetime(share float64) time.Duration {
+	freed := uint64(0)
+	for _, n := range g.lives {
+		freed += n
+	}
+	left := uint64(share * float64(freed))
+	for i, n := range g.lives {
+		if n > left {
+			return time.Duration(uint64(1)<<i - 1)
+		}
+		left -= n
+	}
+	return 0
+}
