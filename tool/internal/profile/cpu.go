@@ -73,8 +73,8 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 	return o.out.write(ctx, env, p, Kind{Type: "cpu"}, words)
 }
 
-// fewestSamples is how many a share needs to say anything.
-const fewestSamples = 20
+// FewestSamples is how many a share needs to say anything.
+const FewestSamples = 20
 
 // words returns the lines above the profile.
 func (c CPU) words(s *inspect.Subject, alive bool) ([]string, error) {
@@ -85,7 +85,7 @@ func (c CPU) words(s *inspect.Subject, alive bool) ([]string, error) {
 	}
 	words := []string{fmt.Sprintf("%s: the allocator takes %s of its CPU time (%s samples in %v)", s.Title,
 		term.Percent(float64(inside), float64(all)), term.Count(uint64(all)), during)}
-	if all < fewestSamples {
+	if all < FewestSamples {
 		words[0] = fmt.Sprintf("%s: %s in %v, too few to tell the allocator's share of its CPU time; sample for longer with --seconds",
 			s.Title, term.Counted(all, "sample"), during)
 	}
@@ -177,13 +177,19 @@ func (c CPU) Inside() (inside, all int) {
 	return inside, all
 }
 
-// Build makes a profile of CPU time: the allocator by its callers, the rest as one.
-func (c CPU) Build() *profile.Profile {
+// builder is that of an empty profile of CPU time.
+func (c CPU) builder() *builder {
 	b := newBuilder(Heap{Title: c.Title, Taken: c.Taken, Modules: c.Modules, Samples: &inspect.Samples{For: c.For}})
 	b.p.SampleType = []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}
 	b.p.DefaultSampleType = "cpu"
 	b.p.PeriodType = &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}
 	b.p.Period = int64(time.Second) / perSecond
+	return b
+}
+
+// Build makes a profile of CPU time: the allocator by its callers, the rest as one.
+func (c CPU) Build() *profile.Profile {
+	b := c.builder()
 	add := func(locations []*profile.Location, count int) {
 		b.add(locations, float64(count), float64(count)*float64(b.p.Period))
 	}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/cpushare"
@@ -118,4 +120,47 @@ func command(t *testing.T, c cli.Command, args ...string) (string, string, int) 
 	env := cli.Env{Stdout: &out, Stderr: &errs, Version: "1", Environ: os.Environ()}
 	code := cli.Main(context.Background(), env, []cli.Command{c}, append(strings.Fields(c.Name), args...))
 	return out.String(), errs.String(), code
+}
+
+func TestTooFewSamplesGiveNoShare(t *testing.T) {
+	s := &inspect.Subject{Title: "server (812)", Target: &inspect.Target{PID: 812}}
+	c := CPU{Library: "/lib/libgranary.so", For: 2 * time.Second, Modules: []inspect.Module{{Start: library, End: library + 0x1000, Path: "/lib/libgranary.so"}}}
+	for count, want := range map[int]string{
+		1:                  "server (812): 1 sample in 2s, too few to tell the allocator's share of its CPU time; sample for longer with --seconds",
+		FewestSamples - 1:  "server (812): 19 samples in 2s, too few",
+		FewestSamples:      "server (812): the allocator takes 100.0 % of its CPU time (20 samples in 2s)",
+		10 * FewestSamples: "the allocator takes 100.0 %",
+	} {
+		c.Chains = []cpushare.Chain{{Address: library + 0x10, Count: count}}
+		words, err := c.words(s, true)
+		if err != nil || len(words) != 1 || !strings.Contains(words[0], want) || count < FewestSamples && strings.Contains(words[0], "%") {
+			t.Errorf("%d samples: %q, %v", count, words, err)
+		}
+	}
+	c.Chains = nil
+	if _, err := c.words(s, true); err == nil || !strings.Contains(err.Error(), "used no CPU time") {
+		t.Errorf("no sample: %v", err)
+	}
+}
+
+func TestCPUTimeByFunction(t *testing.T) {
+	r := Recording{code: []cpushare.Range{{Start: library, End: library + 0x800}}, cpu: CPU{Library: "/lib/libc.so.6", Kernel: 10, Modules: []inspect.Module{
+		{Start: program, End: program + 0x1000, Path: "/usr/bin/server"}, {Start: library, End: library + 0x1000, Path: "/lib/libc.so.6"}},
+		Chains: []cpushare.Chain{
+			{Address: library + 0x10, Caller: program + 0x101, Above: []uint64{program + 0x101, 7, program + 0x22}, Count: 30},
+			{Address: library + 0x20, Caller: program + 0x101, Count: 20},
+			{Address: library + 0x900, Caller: program + 0x101, Count: 5},
+			{Address: program + 0x300, Above: []uint64{program + 0x22}, Count: 55},
+		}}}
+	p := r.cpu.functions()
+	r.nameRest(p)
+	by, total := Flat(p, Index(p, "samples"))
+	if want := map[string]int64{AllocatorFrame: 50, "[libc.so.6]": 5, "[server]": 55, KernelFrame: 10}; total != 120 || !maps.Equal(by, want) {
+		t.Errorf("%v of %d samples, not %v", by, total, want)
+	}
+	for _, s := range p.Sample {
+		if depth := len(s.Location); s.Value[0] != 10 && depth != 2 { // one caller is known each; 7 is no code
+			t.Errorf("%v has %d frames", Names(s), depth)
+		}
+	}
 }

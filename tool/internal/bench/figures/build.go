@@ -27,7 +27,7 @@ func All(r *result.Results) []Group {
 		{"Ratios", "Each dot is how many times worse an allocator is than " + reference + " in one row (1 is equal, right is worse), each bar its " +
 			strconv.FormatFloat(estimate.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
 		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
-		{"Latency by percentile", "Measured by the open-loop driver, from the scheduled time of each request. Medians over the rounds.", percentiles(r)},
+		{"Latency by percentile", "Medians over the rounds. The open-loop driver measures from the scheduled time of each request; other latencies are as the load program reports them.", percentiles(r)},
 		{"Latency over time", "Requests of the open-loop driver by the time at which they were due and by their latency, in the first round in which the " +
 			"allocator was measured: the darker, the more requests, on a logarithmic scale.", heatMaps(r)},
 		{"Memory over the run", "RSS of the server from its start to its end, in the first round in which the allocator was measured. A line marks the begin of " +

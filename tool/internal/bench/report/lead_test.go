@@ -54,7 +54,7 @@ func TestOnlyTheVerdictFiveRowsAndOnePlotAreNotFolded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var page bytes.Buffer
-	if err := WritePage(&page, example(), goal); err != nil {
+	if err := WritePage(&page, example(), goal, nil); err != nil {
 		t.Fatal(err)
 	}
 	open := outside(page.String())

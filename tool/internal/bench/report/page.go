@@ -37,6 +37,7 @@ type content struct {
 	Picture         *picture  // the lead
 	Phases          []phase
 	Groups          []group
+	CPU             *CPUTime
 	Noise           []noise
 	Disturbed       string
 	Legend          string
@@ -80,10 +81,10 @@ type picture struct {
 
 type noise struct{ Contender, Round, Seconds, Own, Others, Stolen string }
 
-// WritePage writes the page. The advice for goal is the first one.
-func WritePage(out io.Writer, r *result.Results, goal advice.Goal) error {
+// WritePage writes the page. The advice for goal is the first one. cpu is nil if no CPU time was sampled.
+func WritePage(out io.Writer, r *result.Results, goal advice.Goal, cpu *CPUTime) error {
 	c := content{
-		Results: r, When: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r.Machine),
+		Results: r, CPU: cpu, When: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r.Machine),
 		Legend: Legend(BestOfAll),
 	}
 	lines := Compare(r, BestOfAll)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/figures"
@@ -23,8 +24,12 @@ func WriteFolder(dir string, r *result.Results, goal advice.Goal, markdown []byt
 	if err != nil {
 		return err
 	}
+	cpu, err := ReadCPU(dir, r)
+	if err != nil {
+		return err
+	}
 	var html bytes.Buffer
-	if err := WritePage(&html, r, goal); err != nil {
+	if err := WritePage(&html, r, goal, cpu); err != nil {
 		return err
 	}
 	files := map[string][]byte{"results.csv": table, "report.md": markdown, "report.html": html.Bytes()}
@@ -35,6 +40,11 @@ func WriteFolder(dir string, r *result.Results, goal advice.Goal, markdown []byt
 				return err
 			}
 			files[filepath.Join("figures", f.Name+".svg")], files[filepath.Join("figures", f.Name+".png")] = svg.Bytes(), png.Bytes()
+		}
+	}
+	if cpu != nil {
+		for _, f := range cpu.Flames {
+			files[strings.TrimSuffix(result.CPUFile(f.Name), ".pb.gz")+".svg"] = []byte(f.SVG)
 		}
 	}
 	return writeAll(dir, files)

@@ -24,6 +24,7 @@ type Invocation struct {
 	session.Options
 	long   bool
 	tune   string
+	cpu    bool
 	budget time.Duration
 	given  map[string]*word
 	values Values
@@ -36,6 +37,7 @@ func (s Scenario) Declare(fs *pflag.FlagSet) *Invocation {
 	fs.BoolVar(&in.long, "long", false, "a larger run, of hours")
 	fs.StringVar(&in.tune, "tune", "", "search the settings of this allocator that serve the goal best, by `name`")
 	fs.DurationVar(&in.budget, "budget", 0, "begin nothing that would end after this time (default: none, with --quick 2m50s)")
+	fs.BoolVar(&in.cpu, "cpu", false, "sample the server's CPU time by function: a table and flame graphs in the report, and pprof's files beside it; needs --out")
 	in.given = registerParams(fs, s.Params)
 	return in
 }
@@ -61,6 +63,9 @@ func (s Scenario) setup(fs *pflag.FlagSet) cli.Action {
 func (in *Invocation) check(s Scenario) (err error) {
 	if in.Quick && in.long {
 		return cli.Usagef("--quick and --long exclude each other; give one")
+	}
+	if in.cpu && in.Out == "" {
+		return cli.Usagef("--cpu writes files; name their folder with --out")
 	}
 	size := Full
 	if in.Quick {

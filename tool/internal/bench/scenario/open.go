@@ -10,6 +10,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
 )
 
 // Open finds the programs that the scenario needs, reads the results already in the folder of --out, and
@@ -40,6 +42,13 @@ func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*sessio
 	results := session.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
 	results.Notes = notes
 	shared := &Shared{Values: in.values, Paths: paths, Environ: env.Environ}
+	if in.cpu {
+		if err := profile.MayRecord(procfs.Live()); err != nil {
+			return nil, err
+		}
+		shared.CPU = &cpuProfiles{dir: in.Out, finder: symbol.NewFinder(env.Getenv)}
+		shared.CPU.finder.FunctionsOnly = true
+	}
 	x, err := session.Open(env, in.Options, results, session.Workload{
 		Contenders: contenders, Parts: len(s.Phases(in.values)), Remove: shared.remove,
 		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {

@@ -12,6 +12,9 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/profile"
+
+	pprof "github.com/google/pprof/profile"
 )
 
 // Shared holds the data that all visits of a run use. It is prepared once and then only read.
@@ -20,6 +23,7 @@ type Shared struct {
 	Values  Values
 	Paths   map[string]string // of the needed programs
 	Environ []string
+	CPU     *cpuProfiles // nil: no profiles are wanted
 }
 
 // Tool runs a program without any contender to its end.
@@ -59,6 +63,8 @@ type Visit struct {
 	proc      procfs.FS
 	sample    result.Sample
 	timeline  *timeline
+	recording *profile.Recording // of the server that runs; nil: none
+	profiles  []*pprof.Profile   // of servers that have ended
 	phase     string
 	peak      float64 // the largest RSS since the start of the visit, in bytes
 	exact     bool    // the kernel's peak counts from the last resetPeak
@@ -74,7 +80,10 @@ func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
 			return err
 		}
 	}
-	return v.Server.start(ctx, v.Environ, v.Contender)
+	if err := v.Server.start(ctx, v.Environ, v.Contender); err != nil {
+		return err
+	}
+	return v.record(ctx)
 }
 
 // Give changes the owner of a folder and its contents if the tool runs as root. Without root it does
@@ -94,6 +103,7 @@ func Give(dir, name string) error {
 
 // Stop ends the server and returns its total use of CPU time and memory.
 func (v *Visit) Stop() {
+	v.endRecord()
 	if v.Server != nil {
 		v.Server.Stop()
 	}
@@ -243,6 +253,9 @@ func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c
 		tick(p.Name)
 	}
 	v.Stop()
+	if err := shared.CPU.keep(c, v.profiles); err != nil {
+		return v.sample, err
+	}
 	for _, series := range v.timeline.stop() {
 		v.sample.Trace(series)
 	}
