@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // Env is the world a command works in; tests pass their own.
@@ -37,6 +39,16 @@ func (e Env) Getenv(name string) string {
 		}
 	}
 	return ""
+}
+
+// Message prints a line on stderr that begins with the program's name. A terminal gets it wrapped.
+func (e Env) Message(text string) {
+	const name = "granary: "
+	if width, terminal := term.Width(e.Stderr); terminal {
+		fmt.Fprintln(e.Stderr, term.Wrap(name, text, width))
+		return
+	}
+	fmt.Fprintln(e.Stderr, name+text)
 }
 
 // ExitError carries the exit code a command ends with. With a nil Err nothing is printed.
@@ -77,11 +89,11 @@ func finish(env Env, err error) int {
 		return 0
 	case errors.As(err, &exit):
 		if exit.Err != nil {
-			fmt.Fprintf(env.Stderr, "granary: %v\n", exit.Err)
+			env.Message(exit.Err.Error())
 		}
 		return exit.Code
 	default:
-		fmt.Fprintf(env.Stderr, "granary: %v\n", err)
+		env.Message(err.Error())
 		return CodeFailed
 	}
 }

@@ -50,7 +50,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if *asJSON {
 			err = term.JSON(env.Stdout, report)
 		} else {
-			report.write(env.Stdout)
+			report.write(env.Stdout, term.TextWidth(env.Stdout))
 		}
 		if err == nil && report.Problems() > 0 {
 			err = &cli.ExitError{Code: cli.CodeFailed}
@@ -78,19 +78,20 @@ func examine(w World, args []string) (Report, error) {
 	return Program(w, path)
 }
 
-func (r Report) write(out io.Writer) {
+func (r Report) write(out io.Writer, width int) {
 	for _, f := range r.Findings {
-		fmt.Fprintf(out, "%-8s %s\n         -> %s\n", strings.ToUpper(string(f.Severity)), f.What+".", f.Remedy+".")
+		fmt.Fprintln(out, term.Wrap(fmt.Sprintf("%-8s ", strings.ToUpper(string(f.Severity))), f.What+".", width))
+		fmt.Fprintln(out, term.Wrap("         -> ", f.Remedy+".", width))
 	}
 	if len(r.Fine) > 0 {
-		fmt.Fprintf(out, "fine     %s\n", strings.Join(r.Fine, ", "))
+		fmt.Fprintln(out, term.Wrap("fine     ", strings.Join(r.Fine, ", "), width))
 	}
 	counts := map[Severity]int{}
 	for _, f := range r.Findings {
 		counts[f.Severity]++
 	}
-	fmt.Fprintf(out, "%s: %s, %s, %s in %d checks\n", r.Subject, plural(counts[Problem], "problem"),
-		plural(counts[Warning], "warning"), plural(counts[Note], "note"), r.Checks)
+	fmt.Fprintln(out, term.Wrap("", fmt.Sprintf("%s: %s, %s, %s in %d checks", r.Subject, plural(counts[Problem], "problem"),
+		plural(counts[Warning], "warning"), plural(counts[Note], "note"), r.Checks), width))
 }
 
 func plural(n int, noun string) string {

@@ -42,7 +42,7 @@ func TestASystemWithEveryFaultAndOneWithNone(t *testing.T) {
 		"etc/ld.so.preload": "/nowhere/libgranary.so\n",
 	})
 	var out bytes.Buffer
-	System(bad).write(&out)
+	System(bad).write(&out, 80)
 	testkit.Check(t, "testdata/bad-system.golden", out.Bytes())
 
 	good := world(t, map[string]string{
@@ -50,7 +50,7 @@ func TestASystemWithEveryFaultAndOneWithNone(t *testing.T) {
 		thp + "enabled": "always [madvise] never\n", thp + "khugepaged/max_ptes_none": "511\n",
 	})
 	out.Reset()
-	System(good).write(&out)
+	System(good).write(&out, 80)
 	testkit.Check(t, "testdata/good-system.golden", out.Bytes())
 	out.Reset()
 	if err := term.JSON(&out, System(good)); err != nil {

@@ -90,7 +90,7 @@ func notEffective(w World, p process) []Finding {
 		}
 	}
 	return one(Problem, fmt.Sprintf("LD_PRELOAD names %s, but the library is not in the process: %s", name, whyNotLoaded(w, p, name)),
-		"start it with `granary run`, which says beforehand when that cannot work")
+		"start it with `granary run`, which refuses to start a program that it cannot preload, and says why")
 }
 
 // staticProgram reports that preloading will not work, before the user tries it.
@@ -98,7 +98,7 @@ func staticProgram(_ World, p process) []Finding {
 	if p.running.How != inspect.Static || p.running.Name == inspect.Granary || p.running.Name == "Go" || p.wantsGranary() != "" {
 		return nil
 	}
-	return one(Note, fmt.Sprintf("the program is static and holds its allocator, %s: no library can be preloaded into it", p.running.Name),
+	return one(Note, fmt.Sprintf("the program is static and contains its allocator, %s: no library can be preloaded into it", p.running.Name),
 		"to run it under Granary, link it with libgranary.a or granary.o, or build it dynamically")
 }
 
@@ -115,7 +115,7 @@ func whyNotLoaded(w World, p process, library string) string {
 		}
 		return err.Error()
 	}
-	return "the process ignored it (started with other rights than its caller's), or set the variable after it had started"
+	return "the process ignored it (it started with other rights than its caller's), or set the variable after its start"
 }
 
 func several(_ World, p process) []Finding {
@@ -127,9 +127,9 @@ func several(_ World, p process) []Finding {
 		names = append(names, o.Name+" ("+o.Path+")")
 	}
 	f := Finding{Severity: Note, What: fmt.Sprintf("further allocators are loaded but their malloc is not called: %s; %s serves the program", strings.Join(names, ", "), p.running.Name),
-		Remedy: "nothing if the program is linked to them; a program that calls functions only they have (mallctl, MallocExtension) still reaches them, and gets figures of an empty heap"}
+		Remedy: "nothing if the program is linked to them; a program that calls functions of theirs (mallctl, MallocExtension) reads the statistics of an empty heap"}
 	if p.running.Name != inspect.Granary {
-		f.Severity, f.Remedy = Warning, "load one allocator: remove the others from LD_PRELOAD, or put the wanted one first"
+		f.Severity, f.Remedy = Warning, "load one allocator: remove the others from LD_PRELOAD, or name the one to use first"
 	}
 	return []Finding{f}
 }
@@ -138,8 +138,8 @@ func deleted(_ World, p process) []Finding {
 	if !strings.HasSuffix(p.running.Path, " (deleted)") {
 		return nil
 	}
-	return one(Warning, fmt.Sprintf("the library %s was replaced or removed after the process had started", strings.TrimSuffix(p.running.Path, " (deleted)")),
-		"restart the process so that it runs the version that is installed")
+	return one(Warning, fmt.Sprintf("the library %s was replaced or removed after the start of the process", strings.TrimSuffix(p.running.Path, " (deleted)")),
+		"restart the process to run the installed version")
 }
 
 // reading checks whether the other commands can read the process.
@@ -157,7 +157,7 @@ func reading(_ World, p process) []Finding {
 	case errors.Is(err, inspect.ErrNoRights):
 		return one(Warning, "`granary stats`, `why`, `top`, `heap` and `ctl` cannot work on it: "+err.Error(), "get one of these rights")
 	}
-	return one(Problem, "its heap cannot be read: "+err.Error(), "if it is of another version, use the command of that version; if it was overwritten, search for the wild write with `granary heap` or in a core file")
+	return one(Problem, "its heap cannot be read: "+err.Error(), "if the library has another version, use the command of that version; if the heap was overwritten, `granary heap` names the damage")
 }
 
 func mappings(w World, p process) []Finding {
@@ -165,8 +165,8 @@ func mappings(w World, p process) []Finding {
 	if err != nil || len(p.maps)*10 < limit*8 {
 		return nil
 	}
-	return one(Problem, fmt.Sprintf("the process has %d mappings of the %d that vm.max_map_count allows: mmap will fail, and memory can no longer be given back in parts", len(p.maps), limit),
-		fmt.Sprintf("`sysctl vm.max_map_count=%d`; many thread stacks or a program that maps small files are the usual cause", 4*limit))
+	return one(Problem, fmt.Sprintf("the process has %d mappings of the %d that vm.max_map_count allows: mmap will fail, and parts of mappings can no longer be unmapped", len(p.maps), limit),
+		fmt.Sprintf("`sysctl vm.max_map_count=%d`; the usual cause is many thread stacks or many small mapped files", 4*limit))
 }
 
 func addressSpace(w World, p process) []Finding {
@@ -175,7 +175,7 @@ func addressSpace(w World, p process) []Finding {
 	if err != nil || limits["Max address space"] == (procfs.Limit{}) || soft == procfs.Unlimited {
 		return nil
 	}
-	return one(Warning, fmt.Sprintf("the address space of the process is limited to %s (ulimit -v), which counts what an allocator only reserves", term.Bytes(soft)),
+	return one(Warning, fmt.Sprintf("the address space of the process is limited to %s (ulimit -v), which includes address space that is only reserved", term.Bytes(soft)),
 		"remove the limit and bound memory with a cgroup instead (systemd: MemoryMax=)")
 }
 
@@ -186,9 +186,9 @@ func cgroup(w World, p process) []Finding {
 		return nil
 	}
 	what := fmt.Sprintf("the memory control group %s uses %s of %s", g.Path, term.Bytes(g.Current), term.Bytes(limit))
-	remedy := "find out what the memory is with `granary why PID`, or raise the limit"
+	remedy := fmt.Sprintf("`granary why %d` explains the memory; or raise the limit", p.pid)
 	if p.running.Name == inspect.Granary {
-		remedy = fmt.Sprintf("`granary ctl %d purge` gives back what is free now; `granary why %d` says what the rest is; else raise the limit", p.pid, p.pid)
+		remedy = fmt.Sprintf("`granary ctl %d purge` purges free memory now; `granary why %d` explains the rest; or raise the limit", p.pid, p.pid)
 	}
 	if g.High < g.Max && g.Current >= g.High {
 		return one(Problem, what+" (memory.high), so the kernel slows it down", remedy)
@@ -200,7 +200,7 @@ func hugePagesOff(_ World, p process) []Finding {
 	if p.status["THP_enabled"] != "0" {
 		return nil
 	}
-	return one(Note, "the process has switched transparent huge pages off for itself (PR_SET_THP_DISABLE)",
+	return one(Note, "the process has switched off transparent huge pages (PR_SET_THP_DISABLE)",
 		"nothing, unless its heap is large: Redis has the option disable-thp")
 }
 
@@ -209,15 +209,15 @@ func swapped(_ World, p process) []Finding {
 	if kb < 1024 {
 		return nil
 	}
-	return one(Warning, fmt.Sprintf("%s of the process lie in swap, which RSS does not show", term.Bytes(kb<<10)),
-		"give the machine or the cgroup more memory, or lower vm.swappiness")
+	return one(Warning, fmt.Sprintf("%s of the process are in swap, which RSS does not include", term.Bytes(kb<<10)),
+		"add memory to the machine or the cgroup, or lower vm.swappiness")
 }
 
 func rseqOff(_ World, p process) []Finding {
 	if p.running.Name != inspect.Granary || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
 		return nil
 	}
-	return one(Warning, "GLIBC_TUNABLES switches restartable sequences off, so Granary cannot use its caches for each CPU and is slower",
+	return one(Warning, "GLIBC_TUNABLES switches restartable sequences off, so Granary cannot use its CPU caches and is slower",
 		"remove glibc.pthread.rseq=0 from GLIBC_TUNABLES")
 }
 

@@ -60,16 +60,16 @@ func ownMalloc(_ World, p program) []Finding {
 	case p.file.Kind == inspect.Granary:
 		return nil
 	case p.file.Kind != "" && !p.file.Static:
-		return one(Problem, fmt.Sprintf("the program contains %s and calls it directly, so a preloaded malloc serves only the rest of it", p.file.Kind),
+		return one(Problem, fmt.Sprintf("the program contains %s and calls it directly, so a preloaded malloc serves only its other code", p.file.Kind),
 			"build it with the C library's malloc (Redis: make MALLOC=libc; Rust: no #[global_allocator])")
 	case p.file.DefinesMalloc && !p.file.Static:
-		return one(Problem, "the program defines malloc itself, which comes before every preloaded library",
+		return one(Problem, "the program defines malloc itself, and its own malloc precedes every preloaded library",
 			"build it without its own malloc, or link it with granary.o")
 	case len(p.file.Needs) > 0 && p.file.Needs[0] != inspect.Granary:
-		return one(Note, fmt.Sprintf("it is linked to %s, which is loaded as well; a preloaded Granary comes before it", strings.Join(p.file.Needs, ", ")),
+		return one(Note, fmt.Sprintf("it is linked to %s, which is loaded as well; a preloaded Granary precedes it", strings.Join(p.file.Needs, ", ")),
 			"nothing; build it with the C library's malloc to save that memory (Redis: make MALLOC=libc)")
 	case p.file.Go:
-		return one(Note, "it is a Go program: the Go heap does not use malloc, only its C code does", "GOMEMLIMIT and GOGC govern the Go heap")
+		return one(Note, "it is a Go program: the Go heap does not use malloc, only its C code does", "GOMEMLIMIT and GOGC control the Go heap")
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func TestStaticAndGoPrograms(t *testing.T) {
 		args       []string
 	}{
 		{"plain", "glibc", nil},
-		{"stripped", "glibc", []string{"-s"}},
+		{"bare", "glibc", []string{"-s"}},
 		{"granary", Granary, []string{override}},
 		{"granary-bare", Granary, []string{"-s", override}},
 	} {

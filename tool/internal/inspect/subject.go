@@ -40,7 +40,7 @@ func OpenSubject(proc procfs.FS, arg string) (*Subject, error) {
 	}
 	title := fmt.Sprintf("process %d (%s), Granary %s", pid, name, target.Version)
 	if target.Published {
-		title += ", by what it publishes once a second"
+		title += ", statistics that it publishes once a second"
 	}
 	return &Subject{Target: target, Title: title}, nil
 }
@@ -76,11 +76,11 @@ func explainSubject(proc procfs.FS, pid int, err error) error {
 	case lookErr != nil:
 		return proc.Explain(pid, lookErr)
 	case errors.Is(err, ErrNotGranary) && running.Name != Granary:
-		way := "start it with `granary run -- COMMAND`"
+		remedy := "start it with `granary run -- COMMAND`"
 		if running.How == Static {
-			way = "as no library can be preloaded into a static program, link it with granary.o"
+			remedy = "as no library can be preloaded into a static program, link it with granary.o"
 		}
-		return fmt.Errorf("process %d does not run Granary but %s: %s; `granary why %d` says what can be seen from outside", pid, running.Describe(), way, pid)
+		return fmt.Errorf("process %d does not run Granary but %s: %s; `granary why %d` explains what the kernel reports", pid, running.Describe(), remedy, pid)
 	}
 	return err
 }

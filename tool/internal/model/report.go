@@ -126,29 +126,36 @@ var plain = cost.Allocator{Name: "requested", Place: func(n uint64) cost.Place {
 
 func (d Document) print(env cli.Env) {
 	out := env.Stdout
+	width, terminal := term.Width(out)
 	fmt.Fprintf(out, "%s\n\n", d.Title)
 	if len(d.Groups) > 1 {
-		d.groups().Write(out, 0)
+		d.groups().Write(out, width)
 		fmt.Fprintln(out)
 	}
-	d.structures().Write(out, 0)
+	d.structures().Write(out, width)
 	if len(d.Facts) > 0 {
 		fmt.Fprintln(out)
 		t := term.Table{Header: []string{"ALSO", " VALUE"}}
 		for _, f := range d.Facts {
 			t.Rows = append(t.Rows, []string{f.Name, humanize.CommafWithDigits(f.Value, 1)})
 		}
-		t.Write(out, 0)
+		t.Write(out, width)
 	}
 	fmt.Fprintln(out)
-	d.allocators().Write(out, 0)
+	d.allocators().Write(out, width)
 	if len(d.Changes) > 0 {
 		fmt.Fprintln(out)
-		d.limits().Write(out, 0)
+		d.limits().Write(out, width)
 	}
 	for _, lines := range [][]string{d.Advice, d.Notes} {
-		if len(lines) > 0 {
-			fmt.Fprintf(out, "\n%s\n", strings.Join(lines, "\n"))
+		for i, line := range lines {
+			if i == 0 {
+				fmt.Fprintln(out)
+			}
+			if terminal {
+				line = term.Wrap("", line, width)
+			}
+			fmt.Fprintln(out, line)
 		}
 	}
 }
@@ -197,7 +204,7 @@ func (d Document) structures() term.Table {
 }
 
 func (d Document) allocators() term.Table {
-	t := term.Table{Header: []string{"ALLOCATOR", " USABLE", " RESIDENT", " FOR GROWTH", " OF REQUESTED", " PER " + strings.ToUpper(d.Unit), " " + size(d.Memory) + " HOLDS"}}
+	t := term.Table{Header: []string{"ALLOCATOR", " USABLE", " RESIDENT", " FOR GROWTH", " OF REQUESTED", " PER " + strings.ToUpper(d.Unit), " " + size(d.Memory) + " HOLDS"}, Spare: []int{3, 1}}
 	for _, r := range d.Allocators {
 		t.Rows = append(t.Rows, []string{r.Allocator, size(r.Usable), size(r.Resident), size(r.Growth), fmt.Sprintf("%.3f", r.Resident/max(r.Requested, 1)),
 			fmt.Sprintf("%.1f B", r.PerUnit), count(float64(r.Holds))})

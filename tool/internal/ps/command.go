@@ -20,9 +20,13 @@ import (
 var Row = cli.Command{
 	Name: "ps", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "list processes with their allocator, heap and resident memory",
-	About: `The allocator is the one whose malloc the process calls: preloaded, linked, part of the
-program (static), or the C library's own (system). HEAP is the resident part of the heap; for other
-allocators than Granary it is the anonymous memory that is no stack, where their heaps lie.`,
+	About: `LIVE is the memory that the program allocated and has not freed, RATIO the fragmentation ratio:
+memory of the heap for each live byte. Only Granary publishes both.
+
+The allocator is the one whose malloc the process calls. HOW says how it got there: preloaded, linked,
+part of the program (static), or the C library's own (system). HEAP is the resident part of the heap; for
+other allocators than Granary it is the anonymous memory without stacks, which contains their heaps. PSS
+divides shared pages among the processes that share them. A narrow terminal shows fewer columns.`,
 	Examples: []cli.Example{
 		{Line: "ps", Does: "every process you may read, the largest first"},
 		{Line: "ps --allocator granary", Does: "only those that run under Granary; so does `granary` alone"},
@@ -95,7 +99,7 @@ func finish(env cli.Env, list List, named bool, err error) error {
 		return err
 	}
 	if !named {
-		fmt.Fprintf(env.Stderr, "granary: left out %d that may not be read; for example, %s\n", len(list.Unreadable), list.Unreadable[0].Reason)
+		env.Message(fmt.Sprintf("left out %d that may not be read; for example, %s", len(list.Unreadable), list.Unreadable[0].Reason))
 		return nil
 	}
 	var reasons []string
@@ -106,16 +110,33 @@ func finish(env cli.Env, list List, named bool, err error) error {
 }
 
 func (l List) write(w io.Writer, width int) {
-	t := term.Table{Header: []string{" PID", "ALLOCATOR", "VERSION", "HOW", " HEAP", " RSS", " PSS", "COMMAND"}}
+	t := term.Table{Header: []string{" PID", "PROGRAM", " LIVE", " RSS", " RATIO", "ALLOCATOR", "VERSION", "HOW", " HEAP", " PSS", "COMMAND"},
+		Spare: []int{9, 7, 8, 6, 10}}
 	for _, p := range l.Processes {
 		name := p.Allocator.Name
 		if len(p.Allocator.Others) > 0 {
 			name += " (+" + p.Allocator.Others[0].Name + ")"
 		}
-		t.Rows = append(t.Rows, []string{strconv.Itoa(p.PID), name, dash(p.Allocator.Version), dash(p.Allocator.How),
-			term.Bytes(p.Heap), term.Bytes(p.RSS), term.Bytes(p.PSS), p.Command})
+		t.Rows = append(t.Rows, []string{strconv.Itoa(p.PID), p.Program, p.LiveText(), term.Bytes(p.RSS), p.RatioText(),
+			name, dash(p.Allocator.Version), dash(p.Allocator.How), term.Bytes(p.Heap), term.Bytes(p.PSS), p.Command})
 	}
 	t.Write(w, width)
+}
+
+// LiveText is the live bytes, or a dash where they are not known.
+func (p Process) LiveText() string {
+	if p.Live == 0 {
+		return "-"
+	}
+	return term.Bytes(p.Live)
+}
+
+// RatioText is the fragmentation ratio, or a dash where it is not known.
+func (p Process) RatioText() string {
+	if p.Fragmentation == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", p.Fragmentation)
 }
 
 func dash(text string) string {

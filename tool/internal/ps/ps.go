@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,12 +21,16 @@ type Process struct {
 	PID       int             `json:"pid"`
 	UID       int             `json:"uid"`
 	Command   string          `json:"command"`
+	Program   string          `json:"program"` // the base name of the command's first word
 	Allocator inspect.Running `json:"allocator"`
 	RSS       uint64          `json:"rss_bytes"`
 	PSS       uint64          `json:"pss_bytes"`
-	// Heap is the resident part of the heap: of what Granary holds for the program and itself; of other allocators,
-	// the anonymous memory that is no stack, which is where their heaps lie.
+	// Heap is the resident part of the heap. For other allocators than Granary it is the anonymous memory
+	// without stacks, which contains their heaps.
 	Heap uint64 `json:"heap_bytes"`
+	// Live and Fragmentation are Granary's figures; 0 for other allocators.
+	Live          uint64  `json:"live_bytes"`
+	Fragmentation float64 `json:"fragmentation_ratio"`
 }
 
 // Unreadable is a process that could not be read.
@@ -100,7 +105,10 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	}
 	sum := procfs.SumByKind(regions)
 	p.Heap = sum[procfs.Heap] + sum[procfs.Anonymous]
-	if s := ownFigures(running, pid); s != nil { // what it holds may not be resident: never touched, or in swap
+	p.Program = program(p.Command)
+	if s := ownFigures(running, pid); s != nil { // blocks may not be resident: never touched, or in swap
+		p.Live, _ = s.Value("live")
+		p.Fragmentation = s.Fragmentation()
 		p.Heap, p.Allocator.Version = min(s.HeapBytes(), p.Heap+sum[procfs.Data]), s.Version
 	}
 	if status, err := proc.Status(pid); err == nil {
@@ -111,7 +119,7 @@ func One(proc procfs.FS, pid int) (Process, error) {
 	return p, nil
 }
 
-// ownFigures are a Granary process's own; nil of one that has not allocated yet, which cannot tell.
+// ownFigures are the figures of a Granary process; nil before its first allocation.
 func ownFigures(running inspect.Running, pid int) *inspect.Snapshot {
 	if running.Name != inspect.Granary {
 		return nil
@@ -126,6 +134,12 @@ func ownFigures(running inspect.Running, pid int) *inspect.Snapshot {
 		return nil
 	}
 	return s
+}
+
+// program is the base name of a command line's first word. A server may write its state behind its name.
+func program(command string) string {
+	first, _, _ := strings.Cut(command, " ")
+	return filepath.Base(strings.TrimSuffix(first, ":"))
 }
 
 // command is the command line in one line, without control characters.
@@ -148,6 +162,8 @@ func command(proc procfs.FS, pid int) string {
 var orders = map[string]func(a, b Process) int{
 	"rss":       func(a, b Process) int { return cmp.Compare(b.RSS, a.RSS) },
 	"pss":       func(a, b Process) int { return cmp.Compare(b.PSS, a.PSS) },
+	"live":      func(a, b Process) int { return cmp.Compare(b.Live, a.Live) },
+	"ratio":     func(a, b Process) int { return cmp.Compare(b.Fragmentation, a.Fragmentation) },
 	"heap":      func(a, b Process) int { return cmp.Compare(b.Heap, a.Heap) },
 	"pid":       func(a, b Process) int { return cmp.Compare(a.PID, b.PID) },
 	"allocator": func(a, b Process) int { return cmp.Compare(a.Allocator.Name, b.Allocator.Name) },

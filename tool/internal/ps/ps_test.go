@@ -20,12 +20,12 @@ import (
 )
 
 var sample = List{Processes: []Process{
-	{PID: 812, UID: 112, Command: "/usr/bin/redis-server 127.0.0.1:6379", RSS: 1 << 30, PSS: 1<<30 - 4096, Heap: 990 << 20,
+	{PID: 812, UID: 112, Program: "redis-server", Live: 700 << 20, Fragmentation: 1.414, Command: "/usr/bin/redis-server 127.0.0.1:6379", RSS: 1 << 30, PSS: 1<<30 - 4096, Heap: 990 << 20,
 		Allocator: inspect.Running{Name: "granary", Version: "0.1.0", How: inspect.Preloaded, Path: "/usr/lib/libgranary.so.1",
 			Others: []inspect.Loaded{{Name: "jemalloc", Path: "/usr/lib/libjemalloc.so.2"}}}},
-	{PID: 77, UID: 0, Command: "sleep 60", RSS: 1200 << 10, PSS: 100 << 10, Heap: 16 << 10,
+	{PID: 77, UID: 0, Program: "sleep", Command: "sleep 60", RSS: 1200 << 10, PSS: 100 << 10, Heap: 16 << 10,
 		Allocator: inspect.Running{Name: "glibc", Version: "2.36", How: inspect.System, Path: "/lib/libc.so.6"}},
-	{PID: 9, UID: 5, Command: "own", RSS: 4096, PSS: 4096,
+	{PID: 9, UID: 5, Program: "own", Command: "own", RSS: 4096, PSS: 4096,
 		Allocator: inspect.Running{Name: "unknown", How: inspect.Static, Path: "/own"}},
 }}
 
@@ -34,6 +34,9 @@ func TestListAsTextAndJSON(t *testing.T) {
 	sample.write(&out, 0)
 	testkit.Check(t, "testdata/list.golden", out.Bytes())
 	out.Reset()
+	sample.write(&out, 80)
+	testkit.Check(t, "testdata/list-80.golden", out.Bytes())
+	out.Reset()
 	if err := term.JSON(&out, sample); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +44,7 @@ func TestListAsTextAndJSON(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	first := map[string]int{"rss": 812, "pss": 812, "heap": 812, "pid": 9, "allocator": 77, "command": 812}
+	first := map[string]int{"rss": 812, "pss": 812, "heap": 812, "live": 812, "ratio": 812, "pid": 9, "allocator": 77, "command": 812}
 	for _, by := range Orders() {
 		l := List{Processes: append([]Process(nil), sample.Processes...)}
 		if !l.Sort(by) || l.Processes[0].PID != first[by] {
@@ -59,7 +62,7 @@ func call(args ...string) (string, string, int) {
 func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"12x":          `there is no process called "12x"`,
-		"--sort speed": `there is no order "speed": choose from allocator, command, heap, pid, pss, rss`,
+		"--sort speed": `there is no order "speed": choose from allocator, command, heap, live, pid, pss, ratio, rss`,
 		"--jsn":        "unknown flag: --jsn",
 	} {
 		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) {

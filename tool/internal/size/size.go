@@ -16,6 +16,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 )
 
@@ -78,7 +79,8 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if *asJSON {
 			return term.JSON(env.Stdout, costs)
 		}
-		table(costs).Write(env.Stdout, 0)
+		width, _ := term.Width(env.Stdout)
+		table(costs).Write(env.Stdout, width)
 		return nil
 	})
 }
@@ -168,15 +170,15 @@ func jemallocClass(n uint64) uint64 {
 }
 
 func table(costs []Cost) term.Table {
-	t := term.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", "FROM", " EACH", " GLIBC", " JEMALLOC"}}
+	t := term.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", " EACH", " GLIBC", " JEMALLOC", "FROM"}, Fold: true}
 	for _, c := range costs {
 		from := "pages of its own"
 		if c.Slab != 0 {
 			from = fmt.Sprintf("a slab of %s, %s objects", term.Bytes(c.Slab), term.Count(c.Objects))
 		}
 		t.Rows = append(t.Rows, []string{term.Count(c.Request), term.Count(c.Takes),
-			fmt.Sprintf("%s (%s)", term.Count(c.Rounding), term.Percent(float64(c.Rounding), float64(c.Takes))), from,
-			strconv.FormatFloat(c.Each, 'f', 1, 64), term.Count(c.Glibc), term.Count(c.Jemalloc)})
+			fmt.Sprintf("%s (%s)", term.Count(c.Rounding), term.Percent(float64(c.Rounding), float64(c.Takes))),
+			humanize.CommafWithDigits(c.Each, 1), term.Count(c.Glibc), term.Count(c.Jemalloc), from})
 	}
 	return t
 }

@@ -15,13 +15,15 @@ import (
 // Row is the command `granary stats`.
 var Row = cli.Command{
 	Name: "stats", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
-	Summary: "show every figure of a process that runs Granary",
-	About: `The figures are read from the process's memory; nothing runs in it, and a stopped process is read as
-well; so is a core file. docs/reference/counters.md explains each. The process must be yours, or you
-root.`,
+	Summary: "show all statistics of a process that runs Granary",
+	About: `The statistics are read from the memory of a running or stopped process, or from a core file; nothing
+runs in the process. docs/reference/counters.md lists them. The process must be yours, or you root.
+
+UNUSED is the memory of a size class that is not live, CLEAN the part of its slabs that is not resident.
+A narrow terminal shows fewer columns.`,
 	Examples: []cli.Example{
-		{Line: "stats 812", Does: "the totals, layer by layer"},
-		{Line: "stats 812 --classes", Does: "and every size class, the most wasteful first"},
+		{Line: "stats 812", Does: "the totals of each layer"},
+		{Line: "stats 812 --classes", Does: "and every size class, the most unused memory first"},
 		{Line: "stats core.812", Does: "of a process that has died"},
 		{Line: "stats 812 --options", Does: "and the options in effect"},
 		{Line: "stats 812 --json | jq '.metrics[] | select(.name == \"live\").value'", Does: "one figure, for a script"},
@@ -57,7 +59,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if *asJSON {
 			return term.JSON(env.Stdout, r)
 		}
-		Write(env.Stdout, s.Title, r, v)
+		Write(env.Stdout, s.Title, r, v, term.TextWidth(env.Stdout))
 		return nil
 	})
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// layers in the order a call passes them, with what each is.
-var layers = []struct{ name, what string }{
-	{"layers", "what the program holds"},
-	{"sizes", "rounding up to size classes"},
-	{"front", "caches of the CPUs"},
-	{"depot", "between the caches"},
-	{"central", "slabs"},
-	{"pages", "the page heap"},
-	{"upkeep", "idle memory on its way back"},
+// layers are in the order that a call passes them.
+var layers = []struct{ name, meaning string }{
+	{"layers", "live objects"},
+	{"sizes", "rounding of requests up to size classes"},
+	{"front", "free objects in the CPU caches"},
+	{"depot", "free objects in transit between CPU caches"},
+	{"central", "slabs, which are pages cut into objects of one size"},
+	{"pages", "spans, which are ranges of pages, and blocks above 1 MiB"},
+	{"upkeep", "return of idle memory, by decay interval"},
 	{"arena", "scoped heaps and arenas"},
-	{"limits", "what bounds the heap"},
-	{"os", "the system"},
+	{"limits", "bounds of the heap"},
+	{"os", "system calls"},
 }
 
 // View selects the parts that are shown besides the totals.
@@ -57,47 +57,48 @@ type Process struct {
 }
 
 // Write prints the figures, a layer after the other.
-func Write(w io.Writer, title string, r Report, v View) {
+// Lines have at most width columns.
+func Write(w io.Writer, title string, r Report, v View, width int) {
 	s := r.Snapshot
-	fmt.Fprintf(w, "%s, %s\n", title, agreement(s))
+	fmt.Fprintln(w, term.Wrap("", title+", "+agreement(s), width))
 	if r.Process != nil {
-		fmt.Fprintln(w, "\nprocess: what the kernel counts")
-		term.Table{Header: []string{"", " ", ""}, Rows: [][]string{
-			{"  RSS", term.Bytes(r.Process.RSS), "bytes in memory, everything included"},
-			{"  peak of RSS", term.Bytes(r.Process.Peak), "the most of it since the start or the last `granary ctl PID reset`"},
-		}}.WriteBody(w, 0)
+		fmt.Fprintln(w, "\nprocess: the kernel's figures")
+		term.Table{Header: []string{"", " ", ""}, Fold: true, Rows: [][]string{
+			{"  RSS", term.Bytes(r.Process.RSS), "resident memory of the whole process"},
+			{"  peak of RSS", term.Bytes(r.Process.Peak), "its peak since the start or the last `granary ctl PID reset`"},
+		}}.WriteBody(w, width)
 	}
 	for _, layer := range order(s.Metrics) {
 		fmt.Fprintf(w, "\n%s\n", layer.heading)
-		t := term.Table{Header: []string{"", " ", ""}}
+		t := term.Table{Header: []string{"", " ", ""}, Fold: true}
 		for _, m := range layer.metrics {
 			t.Rows = append(t.Rows, []string{"  " + m.Name, Value(m), m.Help})
 		}
-		t.WriteBody(w, 0)
+		t.WriteBody(w, width)
 	}
 	if v.Classes {
-		fmt.Fprintln(w, "\nsize classes that were used, the most wasteful first")
-		Classes(s.Classes).Write(w, 0)
+		fmt.Fprintln(w, "\nsize classes that were used, the most unused memory first")
+		Classes(s.Classes).Write(w, width)
 	}
 	if v.Caches {
 		fmt.Fprintln(w, "\ncaches")
-		caches(s.Caches).Write(w, 0)
+		caches(s.Caches).Write(w, width)
 	}
 	if v.Locks {
 		fmt.Fprintln(w, "\nlocks")
-		locks(s.Locks).Write(w, 0)
+		locks(s.Locks).Write(w, width)
 	}
 	if v.Options {
 		fmt.Fprintln(w, "\noptions")
-		Options(s.Options).Write(w, 0)
+		Options(s.Options).Write(w, width)
 	}
 }
 
 func agreement(s *inspect.Snapshot) string {
 	if s.Consistent {
-		return "all figures of one moment"
+		return "all figures are of one moment"
 	}
-	return "figures read while the process went on: sums may be off by " + term.Bytes(s.Bound)
+	return "read while the process ran: sums may differ by " + term.Bytes(s.Bound)
 }
 
 type group struct {
@@ -110,7 +111,7 @@ func order(metrics []inspect.Metric) []group {
 	var out []group
 	left := slices.Clone(metrics)
 	for _, l := range layers {
-		g := group{heading: l.name + ": " + l.what}
+		g := group{heading: l.name + ": " + l.meaning}
 		for _, m := range metrics {
 			if m.Layer == l.name {
 				g.metrics = append(g.metrics, m)
@@ -127,11 +128,12 @@ func order(metrics []inspect.Metric) []group {
 	return out
 }
 
-// Classes is the table of the classes that were ever used, by waste.
+// Classes is the table of the classes that were ever used, by unused memory.
 func Classes(classes []inspect.Class) term.Table {
 	used := slices.DeleteFunc(slices.Clone(classes), func(c inspect.Class) bool { return c.Allocations == 0 && c.Slabs == 0 && c.Live == 0 })
 	slices.SortStableFunc(used, func(a, b inspect.Class) int { return cmp.Compare(b.WasteBytes(), a.WasteBytes()) })
-	t := term.Table{Header: []string{" SIZE", " LIVE", " LIVE BYTES", " WASTE", " CACHED", " DEPOT", " FREE IN SLABS", " SLABS", " PARTIAL", " GIVEN BACK", " ALLOCATIONS", " FREES"}}
+	t := term.Table{Header: []string{" SIZE", " LIVE", " LIVE BYTES", " UNUSED", " CACHED", " DEPOT", " FREE IN SLABS", " SLABS", " PARTIAL", " CLEAN", " ALLOCATIONS", " FREES"},
+		Spare: []int{9, 8, 5, 4, 11, 6}}
 	for _, c := range used {
 		t.Rows = append(t.Rows, []string{
 			term.Count(c.Size), term.Count(c.Live), term.Bytes(c.LiveBytes()), term.Bytes(c.WasteBytes()),
@@ -142,7 +144,7 @@ func Classes(classes []inspect.Class) term.Table {
 }
 
 func caches(all []inspect.CacheInfo) term.Table {
-	t := term.Table{Header: []string{"CACHE", " OBJECTS", " BYTES", " ROOM"}}
+	t := term.Table{Header: []string{"CACHE", " OBJECTS", " BYTES", " CAPACITY"}}
 	for _, c := range all {
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %d", c.Kind, c.Index), term.Count(c.Objects), term.Bytes(c.Bytes), term.Bytes(c.Room)})
 	}
@@ -150,7 +152,7 @@ func caches(all []inspect.CacheInfo) term.Table {
 }
 
 func locks(all []inspect.Lock) term.Table {
-	t := term.Table{Header: []string{"LOCK", " TAKEN", " WAITED FOR", "NOW"}}
+	t := term.Table{Header: []string{"LOCK", " ACQUIRED", " CONTENDED", "NOW"}}
 	for _, l := range all {
 		now := ""
 		if l.Held {
@@ -163,7 +165,7 @@ func locks(all []inspect.Lock) term.Table {
 
 // Options is the table of the settings in effect.
 func Options(all []inspect.Option) term.Table {
-	t := term.Table{Header: []string{"OPTION", " VALUE", " DEFAULT", "CHANGEABLE", "MEANING"}}
+	t := term.Table{Header: []string{"OPTION", " VALUE", " DEFAULT", "CHANGEABLE", "MEANING"}, Spare: []int{3}, Fold: true}
 	for _, o := range all {
 		changeable := "at start"
 		if o.AtRunTime {

@@ -43,12 +43,12 @@ var sample = &inspect.Snapshot{
 
 func TestEveryView(t *testing.T) {
 	var out bytes.Buffer
-	Write(&out, "process 812 (app), Granary 0.1.0", Report{sample, &Process{1200 << 20, 1 << 31}}, View{Classes: true, Caches: true, Locks: true, Options: true})
+	Write(&out, "process 812 (app), Granary 0.1.0", Report{sample, &Process{1200 << 20, 1 << 31}}, View{Classes: true, Caches: true, Locks: true, Options: true}, 80)
 	testkit.Check(t, "testdata/everything.golden", out.Bytes())
 	out.Reset()
 	still := *sample
 	still.Consistent = true
-	Write(&out, "core file core.812, Granary 0.1.0", Report{Snapshot: &still}, View{})
+	Write(&out, "core file core.812, Granary 0.1.0", Report{Snapshot: &still}, View{}, 80)
 	testkit.Check(t, "testdata/totals.golden", out.Bytes())
 }
 
@@ -80,7 +80,7 @@ func TestAStoppedProcess(t *testing.T) {
 		t.Errorf("live is %d, %v", live, ok)
 	}
 	text, _, code := call(pid, "--classes", "--options")
-	for _, want := range []string{"process " + pid + " (sleep), Granary ", "all figures of one moment", "dirty_decay_ms", "LIVE BYTES"} {
+	for _, want := range []string{"process " + pid + " (sleep), Granary ", "all figures are of one moment", "dirty_decay_ms", "LIVE BYTES"} {
 		if code != 0 || !strings.Contains(text, want) {
 			t.Errorf("code %d, no %q in:\n%s", code, want, text)
 		}

@@ -77,12 +77,16 @@ func (t Table) widths() []int {
 	return widths
 }
 
+// enough is a width of the last column: before it becomes narrower, spare columns are left out.
+const enough = 24
+
 // fitted leaves spare columns out until the rest fits.
 func (t Table) fitted(width int) Table {
 	if width == 0 {
 		return t
 	}
 	widths := t.widths()
+	widths[len(widths)-1] = min(widths[len(widths)-1], enough)
 	total := -gap
 	for _, n := range widths {
 		total += n + gap

@@ -31,7 +31,7 @@ func TestANarrowTableDropsSpareColumnsAndFoldsTheLast(t *testing.T) {
 	for width, want := range map[int]string{
 		0:  "NAME   SIZE  SPARE  MEANING\nlive     12  yes    bytes of live objects and blocks\nb     1,234  no     short\n",
 		52: "NAME   SIZE  SPARE  MEANING\nlive     12  yes    bytes of live objects and blocks\nb     1,234  no     short\n",
-		50: "NAME   SIZE  MEANING\nlive     12  bytes of live objects and blocks\nb     1,234  short\n",
+		42: "NAME   SIZE  MEANING\nlive     12  bytes of live objects and\n             blocks\nb     1,234  short\n",
 		32: "NAME   SIZE  MEANING\nlive     12  bytes of live\n             objects and blocks\nb     1,234  short\n",
 	} {
 		var out bytes.Buffer

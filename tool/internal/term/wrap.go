@@ -21,15 +21,29 @@ func TextWidth(w io.Writer) int {
 // HelpWidth is TextWidth, but at most 100, because longer lines are hard to read.
 func HelpWidth(w io.Writer) int { return min(TextWidth(w), 100) }
 
-// Wrap breaks a paragraph into lines of at most width columns, between words. lead begins the first
-// line; the others are indented as far.
+// Wrap breaks a paragraph into lines of at most width columns, between words. A command in backquotes
+// stays on one line where it fits one. lead begins the first line; the others are indented as far.
 func Wrap(lead, paragraph string, width int) string {
 	indent := text.StringWidthWithoutEscSequences(lead)
 	var lines []string
-	for line := range strings.Lines(text.WrapSoft(paragraph, max(1, width-indent))) {
-		lines = append(lines, strings.TrimRight(line, " \n"))
+	for line := range strings.Lines(text.WrapSoft(glued(paragraph, width-indent), max(1, width-indent))) {
+		lines = append(lines, strings.ReplaceAll(strings.TrimRight(line, " \n"), glue, " "))
 	}
 	return lead + strings.Join(lines, "\n"+strings.Repeat(" ", indent))
+}
+
+// glue stands for a space that no line may end at. It is of a private use area, so that no text contains it.
+const glue = "\uE000"
+
+// glued replaces the spaces of commands in backquotes that fit a line.
+func glued(paragraph string, width int) string {
+	parts := strings.Split(paragraph, "`")
+	for i := 1; i < len(parts)-1; i += 2 {
+		if len(parts[i])+3 <= width { // the quotes, and a comma behind them
+			parts[i] = strings.ReplaceAll(parts[i], " ", glue)
+		}
+	}
+	return strings.Join(parts, "`")
 }
 
 // Paragraphs wraps each paragraph of a text that is broken into lines already. Lines that begin with a

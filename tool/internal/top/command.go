@@ -21,9 +21,9 @@ import (
 var Row = cli.Command{
 	Name: "top", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "watch processes and their heaps live",
-	About: `The list shows every process with its allocator. Enter opens a process: its heap and RSS over time,
-rates, purged memory, and the size classes that waste most, or, while it is sampled (p), the stacks that
-allocate most and those that grow. The key ? lists the keys.`,
+	About: `The list shows every process with its live bytes, RSS, fragmentation ratio and allocator. Enter opens a
+process: its RSS, heap and live bytes over time, rates, and the size classes with the most unused memory;
+the key p shows the stacks that allocate most and those that grow. The key ? lists the keys.`,
 	Examples: []cli.Example{
 		{Line: "top", Does: "every process"},
 		{Line: "top 812", Does: "open one process directly"},
@@ -72,7 +72,7 @@ func show(ctx context.Context, env cli.Env, live Live, interval time.Duration) (
 	defer func() { err = errors.Join(err, live.EndProfile(0)) }()
 	_, err = tea.NewProgram(New(live, interval, live.PIDs), tea.WithAltScreen(), tea.WithContext(ctx), tea.WithOutput(env.Stdout)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) {
-		return nil // interrupted from outside, which is how one leaves
+		return nil // interrupted from outside
 	}
 	if err != nil {
 		return fmt.Errorf("show the screen: %w", err)

@@ -30,7 +30,7 @@ func keys() []key {
 		{[]string{"enter", "right"}, inList, "enter", "enter open", "open the process", Model.open},
 		{[]string{"esc", "left", "backspace"}, inProcess, "esc", "esc list", "back to the list", Model.back},
 		{[]string{"s"}, inList, "s", "s sort", "sort by the next column", func(m Model) (tea.Model, tea.Cmd) { return m.sort(), nil }},
-		{[]string{"s"}, inProcess, "s", "s sort", "sort the size classes, or the stacks, by the next column", func(m Model) (tea.Model, tea.Cmd) {
+		{[]string{"s"}, inProcess, "s", "s sort", "sort the size classes or the stacks by the next column", func(m Model) (tea.Model, tea.Cmd) {
 			if m.profiling {
 				m.stackBy = (m.stackBy + 1) % len(stackOrders)
 				return m, nil
@@ -38,14 +38,14 @@ func keys() []key {
 			m.classBy = (m.classBy + 1) % len(classOrders)
 			return m, nil
 		}},
-		{[]string{"g"}, inList, "g", "g granary only", "only processes that run Granary, or all", func(m Model) (tea.Model, tea.Cmd) {
+		{[]string{"g"}, inList, "g", "g granary only", "list all processes, or only those under Granary", func(m Model) (tea.Model, tea.Cmd) {
 			m.granaryOnly, m.cursor = !m.granaryOnly, 0
 			return m, nil
 		}},
-		{[]string{"p"}, inProcess, "p", "p stacks", "sample who allocates and what grows, or stop that", Model.profile},
-		{[]string{"P"}, inProcess, "P", "P purge", "give free memory back to the system now", Model.purge},
+		{[]string{"p"}, inProcess, "p", "p stacks", "show the stacks that allocate and grow, or stop", Model.profile},
+		{[]string{"P"}, inProcess, "P", "P purge", "purge free memory now", Model.purge},
 		{[]string{"w"}, inProcess, "w", "w save", "save the samples so far as JSON", Model.save},
-		{[]string{" ", "space"}, both, "space", "space pause", "stop and go on reading", func(m Model) (tea.Model, tea.Cmd) {
+		{[]string{" ", "space"}, both, "space", "space pause", "pause or resume", func(m Model) (tea.Model, tea.Cmd) {
 			m.paused = !m.paused
 			return m, nil
 		}},

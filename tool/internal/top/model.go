@@ -58,7 +58,7 @@ type (
 	noteMsg string
 )
 
-var orders = []string{"rss", "heap", "pid", "allocator", "command"}
+var orders = []string{"rss", "live", "ratio", "pid", "allocator", "command"}
 
 // New is the first screen: the list, or the only process if there is one.
 func New(source Source, interval time.Duration, pids []int) Model {

@@ -8,10 +8,10 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/ctl"
 )
 
-// answerTime is how long the screen waits for a process to give memory back.
+// answerTime is how long the screen waits for a process to purge.
 const answerTime = 3 * time.Second
 
-// Purge asks the process to give its free memory back.
+// Purge makes the process purge its free memory.
 func (l Live) Purge(ctx context.Context, pid int) (string, error) {
 	o, err := ctl.Do(ctx, l.Proc, pid, "purge", nil, answerTime)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// Stacks is what sampling knows of a process at one moment.
+// Stacks are the sampled stacks of a process at one moment.
 type Stacks struct {
-	For    time.Duration // since sampling was switched on
-	Window time.Duration // the interval that rates and growth are computed over
-	Rows   []StackRow
+	For      time.Duration // since sampling was switched on
+	Interval time.Duration // the time that rates and growth are computed over
+	Rows     []StackRow
 }
 
 // A StackRow is one stack. Sizes are bytes.
@@ -38,9 +38,9 @@ var stackOrders = []struct {
 	name string
 	of   func(StackRow) float64
 }{
-	{"allocated/s", func(r StackRow) float64 { return r.PerSecond }},
-	{"growth", func(r StackRow) float64 { return r.Growth }},
-	{"in use", func(r StackRow) float64 { return r.InUse }},
+	{"ALLOCATED/S", func(r StackRow) float64 { return r.PerSecond }},
+	{"GROWTH/MIN", func(r StackRow) float64 { return r.Growth }},
+	{"IN USE", func(r StackRow) float64 { return r.InUse }},
 }
 
 type (
@@ -95,7 +95,7 @@ func (m Model) stackLines() []string {
 	if m.stacksErr != nil {
 		return append([]string{""}, wrap(warnings, m.stacksErr.Error(), m.width)...)
 	}
-	if m.stacks.Window == 0 {
+	if m.stacks.Interval == 0 {
 		return []string{"", "sampling ..."}
 	}
 	by := stackOrders[m.stackBy]
@@ -103,8 +103,8 @@ func (m Model) stackLines() []string {
 	slices.SortStableFunc(rows, func(a, b StackRow) int {
 		return cmp.Or(cmp.Compare(by.of(b), by.of(a)), slices.Compare(a.Names, b.Names))
 	})
-	head := fmt.Sprintf("%12s %12s %12s  STACK, by %s, the last %v of %v", "ALLOCATED/S", "GROWTH/MIN", "IN USE", by.name,
-		m.stacks.Window.Round(time.Second), m.stacks.For.Round(time.Second))
+	head := fmt.Sprintf("%12s %12s %12s  STACK, innermost first, the last %v of %v", heading("ALLOCATED/S", by.name == "ALLOCATED/S"),
+		heading("GROWTH/MIN", by.name == "GROWTH/MIN"), heading("IN USE", by.name == "IN USE"), m.stacks.Interval.Round(time.Second), m.stacks.For.Round(time.Second))
 	lines := []string{"", inverse.Render(pad(head, m.width))}
 	for _, r := range rows {
 		lines = append(lines, cut(fmt.Sprintf("%12s %12s %12s  %s", term.Bytes(uint64(r.PerSecond)), term.Signed(int64(r.Growth)),
@@ -132,8 +132,8 @@ type stackSession struct {
 	history []*inspect.Samples
 }
 
-// window is the interval that rates and growth are computed over.
-const window = 30 * time.Second
+// rateInterval is the time that rates and growth are computed over.
+const rateInterval = 30 * time.Second
 
 // Stacks switches sampling on in process pid unless it is on, and reads what there is.
 func (l Live) Stacks(ctx context.Context, pid int) (Stacks, error) {
@@ -173,14 +173,14 @@ func (p *Profiler) start(ctx context.Context, proc procfs.FS, pid int) (*stackSe
 	return s, nil
 }
 
-// take adds a reading and works the rates out.
+// take adds a reading and computes the rates.
 func (s *stackSession) take(ctx context.Context, h profile.Heap) Stacks {
 	now := h.Samples
 	if n := len(s.history); n > 0 && s.history[n-1].Generation != now.Generation {
 		s.history, s.names = nil, map[int][]string{}
 	}
 	s.history = append(s.history, now)
-	for len(s.history) > 2 && now.For-s.history[1].For >= window {
+	for len(s.history) > 2 && now.For-s.history[1].For >= rateInterval {
 		s.history = s.history[1:]
 	}
 	if len(s.names) < len(now.Stacks) { // new stacks
@@ -192,13 +192,13 @@ func (s *stackSession) take(ctx context.Context, h profile.Heap) Stacks {
 	return compare(s.history[0], now, s.names)
 }
 
-// compare is what happened between two readings; if they are the same, since sampling began.
+// compare computes the changes between two readings; with one reading, since sampling began.
 func compare(before, now *inspect.Samples, names map[int][]string) Stacks {
-	out := Stacks{For: now.For, Window: now.For - before.For}
+	out := Stacks{For: now.For, Interval: now.For - before.For}
 	if before == now {
-		before, out.Window = &inspect.Samples{}, now.For
+		before, out.Interval = &inspect.Samples{}, now.For
 	}
-	seconds := max(out.Window.Seconds(), 0.001)
+	seconds := max(out.Interval.Seconds(), 0.001)
 	for i, stack := range now.Stacks {
 		var earlier inspect.Stack
 		if i < len(before.Stacks) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The real program in a real terminal: tmux is one that can be asked what it shows.
+// The real program in a real terminal: tmux prints the content of its screen.
 func TestInATerminal(t *testing.T) {
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
@@ -53,9 +53,9 @@ func TestInATerminal(t *testing.T) {
 		t.Fatalf("the screen never showed %q, but:\n%s", want, screen)
 	}
 	shows("RSS in MiB, the last")
-	shows("what the kernel knows of its memory")
+	shows("resident memory by kind of mapping")
 	run("send-keys", "-t", "top", "?")
-	shows("any key goes back")
+	shows("any key returns")
 	run("send-keys", "-t", "top", "x")
 	shows("RSS in MiB, the last")
 	run("send-keys", "-t", "top", "Space")

@@ -27,13 +27,13 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func (f *fake) Now() time.Time { return start.Add(time.Duration(f.second) * time.Second) }
 
 func (f *fake) List(context.Context) (ps.List, error) {
-	ours := inspect.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}
+	granary := inspect.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}
 	glibc := inspect.Running{Name: "glibc", Version: "2.36", How: "system"}
 	return ps.List{Processes: []ps.Process{
-		{PID: 1, Command: "/sbin/init", Allocator: glibc, RSS: 12 << 20, Heap: 3 << 20},
-		{PID: 812, Command: "/usr/bin/redis-server *:6379", Allocator: ours, RSS: 900 << 20, Heap: 880 << 20},
-		{PID: 900, Command: "python3 a-program-with-a-rather-long-command-line.py --and --many --words", Allocator: ours, RSS: 50 << 20, Heap: 30 << 20},
-		{PID: 901, Command: "node app.js", Allocator: glibc, RSS: 200 << 20, Heap: 150 << 20},
+		{PID: 1, Program: "init", Command: "/sbin/init", Allocator: glibc, RSS: 12 << 20, Heap: 3 << 20},
+		{PID: 812, Program: "redis-server", Live: 600 << 20, Fragmentation: 1.47, Command: "/usr/bin/redis-server *:6379", Allocator: granary, RSS: 900 << 20, Heap: 880 << 20},
+		{PID: 900, Program: "python3", Live: 25 << 20, Fragmentation: 1.2, Command: "python3 a-program-with-a-rather-long-command-line.py --and --many --words", Allocator: granary, RSS: 50 << 20, Heap: 30 << 20},
+		{PID: 901, Program: "node", Command: "node app.js", Allocator: glibc, RSS: 200 << 20, Heap: 150 << 20},
 	}}, f.fails
 }
 
@@ -77,7 +77,7 @@ func (f *fake) Purge(_ context.Context, pid int) (string, error) {
 }
 
 func (f *fake) Stacks(context.Context, int) (Stacks, error) {
-	return Stacks{For: 42 * time.Second, Window: 30 * time.Second, Rows: []StackRow{
+	return Stacks{For: 42 * time.Second, Interval: 30 * time.Second, Rows: []StackRow{
 		{Names: []string{"dictAdd", "dbAdd", "setGenericCommand", "call", "processCommand"}, PerSecond: 3 << 20, Growth: 90 << 20, InUse: 70 << 20},
 		{Names: []string{"createStringObject", "readQueryFromClient"}, PerSecond: 80 << 20, Growth: -2 << 20, InUse: 1 << 20},
 		{Names: []string{"main"}, InUse: 4096},
@@ -138,7 +138,7 @@ func TestScreens(t *testing.T) {
 		"start":           {},
 		"list":            {"tick"},
 		"list-by-pid":     {"tick", "s", "s", "down", "down"},
-		"list-ours":       {"tick", "g", "down"},
+		"list-granary":    {"tick", "g", "down"},
 		"list-narrow":     {"40x8", "tick", "down", "down"},
 		"keys":            {"tick", "?"},
 		"process-first":   append(open, "80x24"),
@@ -217,10 +217,10 @@ func TestRatesOfStacks(t *testing.T) {
 	}
 	names := map[int][]string{0: {"main"}}
 	first, last := reading(10, 1000, 400), reading(20, 3000, 1400)
-	if got := compare(first, last, names); got.Window != 10*time.Second || got.Rows[0].PerSecond != 200 || got.Rows[0].Growth != 6000 || got.Rows[0].InUse != 1600 {
+	if got := compare(first, last, names); got.Interval != 10*time.Second || got.Rows[0].PerSecond != 200 || got.Rows[0].Growth != 6000 || got.Rows[0].InUse != 1600 {
 		t.Errorf("between two readings: %+v", got)
 	}
-	if got := compare(first, first, names); got.Window != 10*time.Second || got.Rows[0].PerSecond != 100 {
+	if got := compare(first, first, names); got.Interval != 10*time.Second || got.Rows[0].PerSecond != 100 {
 		t.Errorf("since the beginning: %+v", got)
 	}
 }

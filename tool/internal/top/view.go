@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,15 +78,16 @@ func helpLines() []string {
 		}
 		lines = append(lines, fmt.Sprintf("  %-10s %-8s %s", k.shown, where, k.does))
 	}
-	return append(lines, "", "any key goes back")
+	return append(lines, "", "any key returns")
 }
 
 func (m Model) listLines() []string {
 	rows := m.shown()
-	heads := map[string]string{"rss": "RSS", "heap": "HEAP", "pid": "PID", "allocator": "ALLOCATOR", "command": "COMMAND"}
+	by := orders[m.order]
+	head := func(order string) string { return heading(strings.ToUpper(order), order == by) }
 	lines := []string{
-		bold.Render(fmt.Sprintf("granary top  %s  processes: %d, by %s", m.source.Now().Format(time.TimeOnly), len(rows), heads[orders[m.order]])),
-		inverse.Render(pad(fmt.Sprintf("%8s  %-12s %-8s %10s %10s  %s", "PID", "ALLOCATOR", "VERSION", "HEAP", "RSS", "COMMAND"), m.width)),
+		bold.Render(fmt.Sprintf("granary top  %s  processes: %d", m.source.Now().Format(time.TimeOnly), len(rows))),
+		inverse.Render(pad(fmt.Sprintf(listRow, head("pid"), "PROGRAM", head("live"), head("rss"), head("ratio"), head("allocator"), head("command")), m.width)),
 	}
 	if m.listErr != nil {
 		return append(lines, warnings.Render(cut(m.listErr.Error(), m.width)))
@@ -93,17 +95,27 @@ func (m Model) listLines() []string {
 	if m.list.Processes == nil {
 		return append(lines, "reading the processes ...")
 	}
-	first := max(0, m.cursor-max(1, m.height-4)+1) // keeps the cursor in sight
+	first := max(0, m.cursor-max(1, m.height-4)+1) // keeps the cursor on the screen
 	for i := first; i < len(rows); i++ {
 		p := rows[i]
-		line := pad(fmt.Sprintf("%8d  %-12s %-8s %10s %10s  %s", p.PID, p.Allocator.Name, p.Allocator.Version,
-			term.Bytes(p.Heap), term.Bytes(p.RSS), p.Command), m.width)
+		line := pad(fmt.Sprintf(listRow, strconv.Itoa(p.PID), cut(p.Program, 16), p.LiveText(), term.Bytes(p.RSS), p.RatioText(), p.Allocator.Name, p.Command), m.width)
 		if i == m.cursor {
 			line = inverse.Render(line)
 		}
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// listRow is a line of the list: PID, program, live bytes, RSS, ratio, allocator, command.
+const listRow = "%8s  %-16s %10s %10s %7s  %-10s  %s"
+
+// heading marks the column that rows are sorted by.
+func heading(name string, sorted bool) string {
+	if sorted {
+		return "▼" + name
+	}
+	return name
 }
 
 func pad(line string, width int) string {
@@ -161,7 +173,7 @@ func (m Model) cpu() string {
 		term.Count(uint64(m.rate(func(s Sample) float64 { return float64(s.Faults) }))))
 }
 
-// plot draws RSS, what the heap holds, and what of it lives, over time.
+// plot draws RSS, the memory of the heap and its live bytes over time.
 func (m Model) plot() []string {
 	const margin = 12 // the labels of the axis
 	width := min(m.width, 120) - margin
@@ -201,7 +213,7 @@ func (m Model) plot() []string {
 }
 
 func (m Model) kindLines(s Sample) []string {
-	lines := []string{"", "what the kernel knows of its memory (run it under Granary to see into the heap)"}
+	lines := []string{"", "resident memory by kind of mapping; only Granary shows the parts of its heap"}
 	for _, k := range s.Kinds {
 		if k.Bytes > 0 {
 			lines = append(lines, fmt.Sprintf("  %-20s %10s  %s", k.Kind, term.Bytes(k.Bytes), term.Percent(float64(k.Bytes), float64(s.RSS))))
@@ -220,37 +232,41 @@ func (m Model) figures(s Sample) []string {
 	waits := perSecond("contentions_front") + perSecond("contentions_depot") + perSecond("contentions_central") + perSecond("contentions_pages")
 	cells := [][]string{
 		{"live", b("live"), "allocations", count("allocations")},
-		{"caches", term.Bytes(figure(s.Heap, "cached") + figure(s.Heap, "depot")), "frees", count("frees")},
-		{"free in slabs", term.Bytes(figure(s.Heap, "slab_free") - min(figure(s.Heap, "slab_free"), figure(s.Heap, "slab_clean"))), "given back",
+		{"free, in CPU caches", term.Bytes(figure(s.Heap, "cached") + figure(s.Heap, "depot")), "frees", count("frees")},
+		{"free, among live", term.Bytes(figure(s.Heap, "slab_free") - min(figure(s.Heap, "slab_free"), figure(s.Heap, "slab_clean"))), "purged",
 			term.Bytes(uint64(perSecond("released"))) + "/s"},
-		{"dirty", b("dirty"), "lock waits", fmt.Sprintf("%.0f/s", waits)},
+		{"free, not purged", b("dirty"), "lock waits", fmt.Sprintf("%.0f/s", waits)},
 		{"metadata", b("metadata_used"), "memory pressure", fmt.Sprintf("%.1f %%", s.Pressure)},
+		{"fragmentation ratio", fmt.Sprintf("%.2f", s.Heap.Fragmentation()), "", ""},
 	}
 	lines := []string{""}
 	for _, c := range cells {
-		lines = append(lines, cut(fmt.Sprintf("  %-14s %10s    %-16s %12s", c[0], c[1], c[2], c[3]), m.width))
+		lines = append(lines, cut(strings.TrimRight(fmt.Sprintf("  %-20s %10s    %-16s %12s", c[0], c[1], c[2], c[3]), " "), m.width))
 	}
 	return lines
 }
+
+// classRow is a line of the size classes.
+const classRow = "%10s %12s %12s %12s %10s %16s"
 
 // classOrders are the columns by which the size classes are sorted.
 var classOrders = []struct {
 	name string
 	of   func(inspect.Class) uint64
 }{
-	{"waste", inspect.Class.WasteBytes},
-	{"live bytes", inspect.Class.LiveBytes},
-	{"allocations", func(c inspect.Class) uint64 { return c.Allocations }},
+	{"UNUSED", inspect.Class.WasteBytes},
+	{"LIVE BYTES", inspect.Class.LiveBytes},
+	{"ALLOCATIONS", func(c inspect.Class) uint64 { return c.Allocations }},
 }
 
 func (m Model) classLines(s Sample) []string {
 	by := classOrders[m.classBy]
 	classes := slices.DeleteFunc(slices.Clone(s.Heap.Classes), func(c inspect.Class) bool { return by.of(c) == 0 })
 	slices.SortStableFunc(classes, func(a, b inspect.Class) int { return cmp.Compare(by.of(b), by.of(a)) })
-	lines := []string{"", cut(inverse.Render(pad(fmt.Sprintf("%10s %12s %12s %12s %10s %14s  by %s", "SIZE", "LIVE", "LIVE BYTES", "WASTE", "SLABS",
-		"ALLOCATIONS", by.name), m.width)), m.width)}
+	head := func(name string) string { return heading(name, name == by.name) }
+	lines := []string{"", inverse.Render(pad(fmt.Sprintf(classRow, "SIZE", "LIVE", head("LIVE BYTES"), head("UNUSED"), "SLABS", head("ALLOCATIONS")), m.width))}
 	for _, c := range classes {
-		lines = append(lines, cut(fmt.Sprintf("%10s %12s %12s %12s %10s %14s", term.Count(c.Size), term.Count(c.Live), term.Bytes(c.LiveBytes()),
+		lines = append(lines, cut(fmt.Sprintf(classRow, term.Count(c.Size), term.Count(c.Live), term.Bytes(c.LiveBytes()),
 			term.Bytes(c.WasteBytes()), term.Count(c.Slabs), term.Count(c.Allocations)), m.width))
 	}
 	return lines

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
+
+	"github.com/creack/pty"
+)
+
+// inTerminal runs a command on a terminal of so many columns, and returns what the terminal received.
+func inTerminal(t *testing.T, columns uint16, args ...string) string {
+	t.Helper()
+	screen, terminal, err := pty.Open()
+	if err != nil {
+		t.Skipf("no pseudoterminal: %v", err)
+	}
+	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 50, Cols: columns}); err != nil {
+		t.Fatal(err)
+	}
+	received := make(chan []byte)
+	go func() {
+		var out bytes.Buffer
+		_, _ = io.Copy(&out, screen) // the terminal's end is an error
+		received <- out.Bytes()
+	}()
+	env := cli.Env{Stdout: terminal, Stderr: terminal, Version: "1.2.3", Environ: os.Environ(), Exe: "../../../build/bin/granary"}
+	code := cli.Main(context.Background(), env, commands(), args)
+	if err := terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out := string(<-received)
+	if err := screen.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code != 0 && code != cli.CodeFailed {
+		t.Errorf("granary %s: code %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// Each command's main output fits 80 columns, and uses more where there are more.
+func TestOutputFitsTheTerminal(t *testing.T) {
+	python := testkit.Python(t, `import time
+held = [bytes(100 + i % 900) for i in range(200000)]
+del held[::2]
+print('ready', flush=True)
+time.sleep(600)`, "LD_PRELOAD="+testkit.Library(t))
+	pid := strconv.Itoa(python.Pid)
+	for _, line := range []string{
+		"ps", "ps --allocator granary", "why PID", "why 1", "heap PID", "heap PID --pages",
+		"stats PID --classes --caches --locks --options", "ctl PID purge", "doctor", "doctor PID", "doctor sh",
+		"size 100 64KiB 3MiB", "profile PID --seconds 1", "profile PID --seconds 1 --pins", "status", "peers list",
+		"model redis --keys 1M --value 100", "model memcached --keys 1M --value 100", "model container map --count 1M",
+		"model mariadb --connections 100", "model rax --keys 1000 --key {hex:8}",
+	} {
+		args := strings.Fields(strings.ReplaceAll(line, "PID", pid))
+		out := inTerminal(t, 80, args...)
+		if long := testkit.LongerThan(80, out); len(long) > 0 || out == "" {
+			t.Errorf("granary %s, at 80 columns:\n%s", line, strings.Join(long, "\n"))
+		}
+	}
+	for _, line := range []string{"ps", "why PID", "stats PID --classes"} {
+		args := strings.Fields(strings.ReplaceAll(line, "PID", pid))
+		out := inTerminal(t, 120, args...)
+		if len(testkit.LongerThan(80, out)) == 0 || len(testkit.LongerThan(120, out)) > 0 {
+			t.Errorf("granary %s, at 120 columns:\n%s", line, out)
+		}
+	}
+}
