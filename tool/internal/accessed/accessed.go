@@ -28,6 +28,10 @@ type Source interface {
 	// Sample calls visit for each part of the ranges that is in memory, in any order: whether it was accessed since
 	// the last sample. An access while a sample is taken may belong to either interval.
 	Sample(ranges []Range, visit func(r Range, accessed bool)) (Cost, error)
+	// Peek reads as Sample does, and begins no interval.
+	Peek(ranges []Range, visit func(r Range, accessed bool)) error
+	// PageOut moves pages of anonymous memory to swap. The kernel keeps a page that another process shares.
+	PageOut(ranges []Range) error
 	Close() error
 }
 

@@ -2,6 +2,7 @@ package accessed
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -126,15 +127,16 @@ func TestAProcessThatIsGone(t *testing.T) {
 	}
 }
 
-func TestOverlap(t *testing.T) {
+func TestOverlaps(t *testing.T) {
 	ranges := []Range{{10, 20}, {30, 40}, {40, 50}}
-	for _, c := range []struct {
-		of, want Range
-		ok       bool
-	}{{Range{0, 10}, Range{}, false}, {Range{5, 12}, Range{10, 12}, true}, {Range{20, 30}, Range{}, false},
-		{Range{25, 35}, Range{30, 35}, true}, {Range{0, 100}, Range{10, 20}, true}, {Range{45, 60}, Range{45, 50}, true}, {Range{50, 60}, Range{}, false}} {
-		if got, ok := overlap(ranges, c.of); got != c.want || ok != c.ok {
-			t.Errorf("overlap of %v is %v, %v", c.of, got, ok)
+	for of, want := range map[Range][]Range{
+		{0, 10}: nil, {5, 12}: {{10, 12}}, {20, 30}: nil, {25, 35}: {{30, 35}}, {0, 100}: ranges, {15, 31}: {{15, 20}, {30, 31}},
+		{45, 60}: {{45, 50}}, {50, 60}: nil,
+	} {
+		var got []Range
+		overlaps(ranges, of, func(part Range) { got = append(got, part) })
+		if !slices.Equal(got, want) {
+			t.Errorf("overlaps of %v are %v", of, got)
 		}
 	}
 }

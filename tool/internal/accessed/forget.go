@@ -19,6 +19,15 @@ type forgetter struct {
 	after   func(ranges []Range) error // what else begins an interval; nil: nothing
 }
 
+func (f *forgetter) Peek(ranges []Range, visit func(r Range, accessed bool)) error {
+	return f.read(ranges, visit)
+}
+
+func (f *forgetter) PageOut(ranges []Range) error {
+	_, err := f.process.advise(merged(ranges, 0), unix.MADV_PAGEOUT)
+	return err
+}
+
 func (f *forgetter) Sample(ranges []Range, visit func(r Range, accessed bool)) (c Cost, err error) {
 	start := time.Now()
 	var hot []Range

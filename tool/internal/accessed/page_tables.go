@@ -117,17 +117,18 @@ func (p *pageTables) entries(n node, t *table, level int, ranges []Range, below 
 		return below
 	}
 	for i, entry := range t {
-		from := n.first + uint64(i)*span(level)
 		if entry&entryPresent == 0 {
 			continue
 		}
-		within, ok := overlap(ranges, Range{from, from + span(level)})
-		if !ok {
-			continue
-		}
-		if level == 1 || entry&entryLeaf != 0 {
-			visit(within, entry&entryAccessed != 0)
-		} else {
+		from := n.first + uint64(i)*span(level)
+		wanted := false
+		overlaps(ranges, Range{from, from + span(level)}, func(part Range) {
+			wanted = true
+			if level == 1 || entry&entryLeaf != 0 {
+				visit(part, entry&entryAccessed != 0)
+			}
+		})
+		if wanted && level > 1 && entry&entryLeaf == 0 {
 			below = append(below, node{p.direct + entry&entryAddress, from})
 		}
 	}

@@ -3,6 +3,7 @@ package accessed
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // merged sorts ranges, and joins those with less than gap bytes between them.
@@ -18,16 +19,10 @@ func merged(ranges []Range, gap uint64) (out []Range) {
 	return out
 }
 
-// overlap is the first part of r that belongs to one of the ranges, which are sorted and disjoint.
-func overlap(ranges []Range, r Range) (Range, bool) {
-	i, _ := slices.BinarySearchFunc(ranges, r.Start, func(a Range, start uint64) int {
-		if a.End <= start {
-			return -1
-		}
-		return 1
-	})
-	if i == len(ranges) || ranges[i].Start >= r.End {
-		return Range{}, false
+// overlaps calls visit for each part of r that belongs to one of the ranges, which are sorted and disjoint.
+func overlaps(ranges []Range, r Range, visit func(part Range)) {
+	i := sort.Search(len(ranges), func(i int) bool { return ranges[i].End > r.Start })
+	for ; i < len(ranges) && ranges[i].Start < r.End; i++ {
+		visit(Range{max(ranges[i].Start, r.Start), min(ranges[i].End, r.End)})
 	}
-	return Range{max(ranges[i].Start, r.Start), min(ranges[i].End, r.End)}, true
 }

@@ -1,6 +1,9 @@
 package cold
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -9,49 +12,95 @@ import (
 
 // Ages tell for each page of some ranges when it was last accessed. The resolution is one interval of the watch.
 type Ages struct {
-	page uint64 // bytes
-	ends []time.Duration
-	runs []run
+	page uint64          // bytes
+	ends []time.Duration // of the last intervals, since the begin of the watch
+	runs []run           // sorted
 }
 
 // A run holds what is known about the pages of one range.
 type run struct {
 	accessed.Range
-	last     []uint8 // the last interval in which the page was accessed, from 1; 0: in none
-	inMemory []bool  // at the end of the last interval
+	idle  []uint8 // intervals since the last one in which the page was accessed, at most maxIdle
+	state []pageState
 }
 
-// maxIntervals keeps the number of an interval in one byte.
-const maxIntervals = 200
+// A pageState is a set of these bits.
+type pageState uint8
 
-// newAges knows nothing yet about the ranges, which are sorted and disjoint.
+const (
+	inMemory  pageState = 1 << iota // at the end of the last interval
+	pagedOut                        // by this command, and not in memory since
+	returned                        // to memory after it was paged out
+	candidate                       // a candidate at the end of the last interval
+)
+
+const maxIdle = math.MaxUint8
+
 func newAges(ranges []accessed.Range, page uint64) *Ages {
 	a := &Ages{page: page}
-	for _, r := range ranges {
-		pages := (r.End - r.Start) / page
-		a.runs = append(a.runs, run{r, make([]uint8, pages), make([]bool, pages)})
-	}
+	a.extend(ranges)
 	return a
+}
+
+// extend adds what is not known yet of the ranges. Its pages were accessed in the last interval, as far as is known.
+func (a *Ages) extend(ranges []accessed.Range) {
+	for _, r := range ranges {
+		for _, part := range a.unknown(r) {
+			pages := part.Bytes() / a.page
+			a.runs = append(a.runs, run{part, make([]uint8, pages), make([]pageState, pages)})
+		}
+		slices.SortFunc(a.runs, func(x, y run) int { return cmp.Compare(x.Start, y.Start) })
+	}
+}
+
+// unknown are the parts of r that belong to no run.
+func (a *Ages) unknown(r accessed.Range) (parts []accessed.Range) {
+	for _, known := range a.runs {
+		if known.Start >= r.End || known.End <= r.Start {
+			continue
+		}
+		if r.Start < known.Start {
+			parts = append(parts, accessed.Range{Start: r.Start, End: known.Start})
+		}
+		r.Start = min(known.End, r.End)
+	}
+	if r.Start < r.End {
+		parts = append(parts, r)
+	}
+	return parts
 }
 
 // end ends an interval, this long after the begin of the watch; what a sample then visits belongs to it.
 func (a *Ages) end(after time.Duration) (visit func(r accessed.Range, touched bool)) {
 	a.ends = append(a.ends, after)
-	for i := range a.runs {
-		clear(a.runs[i].inMemory)
+	if len(a.ends) > maxIdle {
+		a.ends = a.ends[1:]
 	}
-	return func(r accessed.Range, touched bool) {
-		for at := r.Start; at < r.End; at += a.page {
-			if run, i := a.find(at); run != nil {
-				run.inMemory[i] = true
-				if touched {
-					run.last[i] = uint8(len(a.ends))
-				}
+	for _, r := range a.runs {
+		for i := range r.idle {
+			r.state[i] &^= inMemory | candidate
+			if r.idle[i] < maxIdle {
+				r.idle[i]++
 			}
+		}
+	}
+	return a.visit
+}
+
+func (a *Ages) visit(r accessed.Range, touched bool) {
+	for at := r.Start; at < r.End; at += a.page {
+		run, i := a.find(at)
+		if run == nil {
+			continue
+		}
+		run.state[i] |= inMemory
+		if touched {
+			run.idle[i] = 0
 		}
 	}
 }
 
+// find is the run that holds the address, and the index of its page; nil if there is none.
 func (a *Ages) find(address uint64) (*run, uint64) {
 	i := sort.Search(len(a.runs), func(i int) bool { return a.runs[i].End > address })
 	if i == len(a.runs) || address < a.runs[i].Start {
@@ -62,17 +111,15 @@ func (a *Ages) find(address uint64) (*run, uint64) {
 
 // Of is how long the page at address was not accessed at least, and false if it is not in memory. A page of which
 // nothing is known is as young as possible.
-func (a *Ages) Of(address uint64) (age time.Duration, inMemory bool) {
+func (a *Ages) Of(address uint64) (age time.Duration, present bool) {
 	run, i := a.find(address)
 	switch {
 	case run == nil:
 		return 0, true
-	case !run.inMemory[i]:
+	case run.state[i]&inMemory == 0:
 		return 0, false
-	case run.last[i] == 0:
-		return a.Length(), true
 	}
-	return a.Length() - a.ends[run.last[i]-1], true
+	return a.before(int(run.idle[i])), true
 }
 
 // before is the time from the n-th last end of an interval to the last one; n of all of them is the whole watch.
@@ -89,4 +136,49 @@ func (a *Ages) Length() time.Duration {
 		return 0
 	}
 	return a.ends[len(a.ends)-1]
+}
+
+func (a *Ages) mark(r accessed.Range, s pageState) { a.each(r, func(state *pageState) { *state |= s }) }
+func (a *Ages) unmark(r accessed.Range, s pageState) {
+	a.each(r, func(state *pageState) { *state &^= s })
+}
+
+func (a *Ages) each(r accessed.Range, visit func(*pageState)) {
+	for at := r.Start; at < r.End; at += a.page {
+		if run, i := a.find(at); run != nil {
+			visit(&run.state[i])
+		}
+	}
+}
+
+// bytes are those of the pages in a state.
+func (a *Ages) bytes(s pageState) (sum uint64) {
+	for _, r := range a.runs {
+		for _, state := range r.state {
+			if state&s != 0 {
+				sum += a.page
+			}
+		}
+	}
+	return sum
+}
+
+// settle ends what an interval changed for pages that were paged out: bytes that returned to memory, and bytes that
+// are out still. A page that is no candidate any more was freed, which is neither.
+func (a *Ages) settle() (back, out uint64) {
+	for _, r := range a.runs {
+		for i, state := range r.state {
+			switch {
+			case state&candidate == 0:
+				r.state[i] &^= pagedOut | returned
+			case state&pagedOut == 0:
+			case state&inMemory == 0:
+				out += a.page
+			default:
+				r.state[i] = state&^pagedOut | returned
+				back += a.page
+			}
+		}
+	}
+	return back, out
 }

@@ -27,7 +27,7 @@ var Row = cli.Command{
 assigns the live objects on them to an age. Live memory on a page is as old as the page: one accessed object makes
 its neighbours appear accessed. While sampling is on (granary profile PID), stacks are listed as well. Needs root
 and idle page tracking, or, on x86-64, BPF; the first line names the source, the last one the cost. Scoped heaps and
-arenas are not included.`,
+arenas are not included. granary ctl PID pageout moves cold memory to swap.`,
 	Examples: []cli.Example{
 		{Line: "cold 812", Does: "watch for 30 seconds"},
 		{Line: "cold redis-server --seconds 600", Does: "find what was not accessed for ten minutes"},

@@ -54,8 +54,13 @@ type held struct {
 
 func hold(t *testing.T, conf string) *held {
 	t.Helper()
+	return holdUnder(t, "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF=huge_pages:never"+conf)
+}
+
+func holdUnder(t *testing.T, environ ...string) *held {
+	t.Helper()
 	cmd := exec.Command(testkit.Compile(t, holder))
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF=huge_pages:never"+conf)
+	cmd.Env = append(os.Environ(), environ...)
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if inErr != nil || outErr != nil {
@@ -176,5 +181,49 @@ func TestStacksHaveTheAgesOfTheirObjects(t *testing.T) {
 	}
 	if len(want) != 0 || !r.Sampling {
 		t.Errorf("stacks are missing: %v in %+v", want, r.Stacks)
+	}
+}
+
+func TestPagesThatWereNotAccessedLeaveMemory(t *testing.T) {
+	t.Run("Granary", func(t *testing.T) { leaveMemory(t, hold(t, ""), false) })
+	t.Run("any allocator", func(t *testing.T) { leaveMemory(t, holdUnder(t), true) })
+}
+
+func leaveMemory(t *testing.T, h *held, any bool) {
+	t.Helper()
+	needsSource(t, h.pid)
+	proc := procfs.Live()
+	if swap, err := proc.Swap(); err != nil || swap.Free < 64<<20 {
+		t.Skip("this machine has no swap: ", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // keeps one set hot
+		defer close(done)
+		for ctx.Err() == nil {
+			h.access(t, "l")
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	const older = 2 * time.Second
+	o, err := Paging{Older: older, Rate: 1 << 30, Any: any}.PageOut(ctx, proc, h.pid, func(Step) error { return nil })
+	cancel()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	const set = 8 << 20
+	// The kernel says the same: two of three sets are in swap.
+	if o.After.Swap < 2*set-set/10 || o.After.Swap > 2*set+set/2 || o.Before.Swap != 0 || o.Before.RSS < o.After.RSS+2*set-set/10 {
+		t.Errorf("two sets of %d bytes are cold: %+v", set, o)
+	}
+	near(t, "paged out less returned", o.Out-o.Returned, o.After.Swap)
+	h.access(t, "sb")
+	after, err := usage(proc, h.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Swap > set/4 || after.faults == o.After.faults {
+		t.Errorf("after an access to both sets, %d bytes are in swap still, and %d major faults occurred", after.Swap, after.faults-o.After.faults)
 	}
 }

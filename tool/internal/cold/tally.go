@@ -47,41 +47,18 @@ func (t *tally) page(to *Amounts, address, live uint64) (cold bool) {
 	return age >= t.ages.Length()
 }
 
-// object adds a live object, page by page, and returns how many of its pages are cold.
-func (t *tally) object(to *Amounts, address, size uint64) (cold uint64) {
-	page := t.heap.OSPage
-	for at, end := address, address+size; at < end; {
-		next := min(end, at&^(page-1)+page)
-		if t.page(to, at, next-at) {
-			cold++
-		}
-		at = next
-	}
-	return cold
-}
-
 // classes divides all live objects and blocks, the class with most cold memory first.
 func (t *tally) classes() []Class {
 	by := map[uint64]*Class{}
-	page := t.heap.OSPage
-	for i := range t.heap.Slabs {
-		s := &t.heap.Slabs[i]
-		class := t.class(by, s.ObjectSize)
-		class.Live += uint64(s.Live()) * s.ObjectSize
-		for n := range s.Bytes / page {
-			if live, idle := s.Occupied(page, n); live > 0 && t.page(&class.Amounts, s.Address+n*page, page-idle) {
-				t.cold += page
-			}
+	livePages(t.heap, func(page, size, live uint64) {
+		if by[size] == nil {
+			by[size] = &Class{Size: size, Amounts: t.amounts()}
 		}
-	}
-	for _, b := range t.heap.Medium {
-		if !b.Cached {
-			t.block(t.class(by, b.Size), b)
+		by[size].Live += live
+		if t.page(&by[size].Amounts, page, live) {
+			t.cold += t.heap.OSPage
 		}
-	}
-	for _, b := range t.heap.Large {
-		t.block(t.class(by, 0), b)
-	}
+	})
 	var rows []Class
 	for _, class := range by {
 		rows = append(rows, *class)
@@ -90,18 +67,6 @@ func (t *tally) classes() []Class {
 		return cmp.Or(cmp.Compare(b.Cold(), a.Cold()), cmp.Compare(b.Live, a.Live), cmp.Compare(a.Size, b.Size))
 	})
 	return rows
-}
-
-func (t *tally) class(by map[uint64]*Class, size uint64) *Class {
-	if by[size] == nil {
-		by[size] = &Class{Size: size, Amounts: t.amounts()}
-	}
-	return by[size]
-}
-
-func (t *tally) block(class *Class, b inspect.Block) {
-	class.Live += b.Size
-	t.cold += t.heap.OSPage * t.object(&class.Amounts, b.Address, b.Size)
 }
 
 // stacks estimates what each stack holds, the one with most cold memory first; names are by index of samples.Stacks.
@@ -113,7 +78,7 @@ func (t *tally) stacks(samples *inspect.Samples, names [][]string) []Stack {
 			by[key] = &Stack{Amounts: t.amounts(), Stack: names[s.Stack]}
 		}
 		one := t.amounts()
-		t.object(&one, s.Address, s.Bytes)
+		pagesOf(t.heap, s.Address, s.Bytes, func(page, bytes uint64) { t.page(&one, page, bytes) })
 		by[key].add(one, s.Objects)
 	}
 	var rows []Stack

@@ -10,6 +10,9 @@ import (
 // maxShare is the part of the watch that samples may take.
 const maxShare = 0.01
 
+// maxIntervals is less than Ages can tell apart.
+const maxIntervals = 200
+
 // A clock tells the time since its start, and waits.
 type clock interface {
 	now() time.Duration

@@ -24,6 +24,9 @@ var errFake = errors.New("the source failed")
 func (*fakeSource) Name() string { return "fake" }
 func (*fakeSource) Close() error { return nil }
 
+func (s *fakeSource) Peek([]accessed.Range, func(accessed.Range, bool)) error { return nil }
+func (s *fakeSource) PageOut([]accessed.Range) error                          { return nil }
+
 func (s *fakeSource) Sample(ranges []accessed.Range, visit func(accessed.Range, bool)) (accessed.Cost, error) {
 	s.clock.time += s.cost.Total()
 	if s.failing && s.interval > 0 {
@@ -107,5 +110,22 @@ func TestAWatchEndsEarly(t *testing.T) {
 	}
 	if _, err := newWatch(&fakeSource{failing: true}, time.Second, 2).run(context.Background()); !errors.Is(err, errFake) {
 		t.Errorf("a watch whose source fails: %v", err)
+	}
+}
+
+func TestRangesThatGrowKeepTheirAges(t *testing.T) {
+	a := newAges([]accessed.Range{{Start: 0x3000, End: 0x5000}, {Start: 0x8000, End: 0x9000}}, 4096)
+	a.end(time.Second)(accessed.Range{Start: 0x3000, End: 0x5000}, false)
+	a.extend([]accessed.Range{{Start: 0x1000, End: 0xa000}})
+	want := []accessed.Range{{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x5000}, {Start: 0x5000, End: 0x8000}, {Start: 0x8000, End: 0x9000}, {Start: 0x9000, End: 0xa000}}
+	var got []accessed.Range
+	for _, r := range a.runs {
+		got = append(got, r.Range)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the runs are %v", got)
+	}
+	if age, present := a.Of(0x4000); age != time.Second || !present {
+		t.Errorf("a known page is %v old", age)
 	}
 }

@@ -24,26 +24,32 @@ type verb struct {
 	words      int // least arguments; -1: none are taken
 	command    func(words []string) inspect.Command
 	done       func(Outcome) string
+	acts       func(ctx context.Context, env cli.Env, o settings, pid int) error // instead of a request to the library
 }
 
 var verbs = []verb{
-	{"purge", "purge all free memory: return it to the kernel", -1, func([]string) inspect.Command { return inspect.Purge() },
-		func(o Outcome) string {
+	{name: "purge", does: "purge all free memory: return it to the kernel", words: -1,
+		command: func([]string) inspect.Command { return inspect.Purge() },
+		done: func(o Outcome) string {
 			return fmt.Sprintf("purged %s; RSS: %s before, %s after", term.Bytes(o.Bytes), term.Bytes(o.Before), term.Bytes(o.After))
 		}},
-	{"flush", "empty the caches of all CPUs into the slabs", -1, func([]string) inspect.Command { return inspect.Flush() },
-		func(o Outcome) string {
+	{name: "flush", does: "empty the caches of all CPUs into the slabs", words: -1,
+		command: func([]string) inspect.Command { return inspect.Flush() },
+		done: func(o Outcome) string {
 			return fmt.Sprintf("moved %s of free objects from the caches to the slabs", term.Bytes(o.Bytes))
 		}},
-	{"reset", "reset the peaks of its figures, and the kernel's peak of its RSS", -1, func([]string) inspect.Command { return inspect.Reset() },
-		func(o Outcome) string {
+	{name: "reset", does: "reset the peaks of its figures, and the kernel's peak of its RSS", words: -1,
+		command: func([]string) inspect.Command { return inspect.Reset() },
+		done: func(o Outcome) string {
 			if o.Kept != "" {
 				return "reset the peaks of its figures; the kernel's peak of its RSS stays: " + o.Kept
 			}
 			return "reset its peaks"
 		}},
-	{"set", "change options, NAME:VALUE each", 1, func(words []string) inspect.Command { return inspect.Set(strings.Join(words, ",")) },
-		func(o Outcome) string { return "set " + strings.Join(o.Words, ", ") }},
+	{name: "set", does: "change options, NAME:VALUE each", words: 1,
+		command: func(words []string) inspect.Command { return inspect.Set(strings.Join(words, ",")) },
+		done:    func(o Outcome) string { return "set " + strings.Join(o.Words, ", ") }},
+	{name: "pageout", does: "page out live memory that is not accessed, to swap; as root", words: -1, acts: pageOut},
 }
 
 // Names are the verbs.
@@ -79,6 +85,8 @@ var Row = cli.Command{
 		{Line: "ctl redis-server set hard_limit=2GiB", Does: "refuse memory above that"},
 		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options in one call"},
 		{Line: "ctl 812 reset", Does: "measure peaks from now on"},
+		{Line: "ctl 812 pageout --older 30m", Does: "watch for half an hour, then page out what was not accessed"},
+		{Line: "ctl 812 pageout --older 1h --keep", Does: "continue, with what becomes cold later"},
 	},
 	Exits: []cli.Exit{
 		{Code: 0, Meaning: "done"},
@@ -91,14 +99,27 @@ var Row = cli.Command{
 func about() string {
 	text := "It writes a request into the library's memory and waits for the answer. A process with a background\nthread acts immediately; another one at its next slow path in malloc or free.\n"
 	for _, v := range verbs {
-		text += fmt.Sprintf("\n  %-6s %s", v.name, v.does)
+		text += fmt.Sprintf("\n  %-7s %s", v.name, v.does)
 	}
 	return text
 }
 
+// settings are the options of the command.
+type settings struct {
+	json    bool
+	timeout time.Duration
+	older   time.Duration
+	rate    string
+	keep    bool
+}
+
 func setup(fs *pflag.FlagSet) cli.Action {
-	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
-	timeout := fs.Duration("timeout", 5*time.Second, "wait this `duration` for the answer")
+	var o settings
+	fs.BoolVar(&o.json, "json", false, "print JSON; sizes are bytes")
+	fs.DurationVar(&o.timeout, "timeout", 5*time.Second, "wait this `duration` for the answer")
+	fs.DurationVar(&o.older, "older", 10*time.Minute, "with pageout, page out what was not accessed for this `duration`; it is watched that long first")
+	fs.StringVar(&o.rate, "rate", "64MiB", "with pageout, page out at most this `size` in a second")
+	fs.BoolVar(&o.keep, "keep", false, "with pageout, continue until the process ends or you interrupt")
 	return func(ctx context.Context, env cli.Env, args []string) error {
 		if len(args) < 2 {
 			return cli.Usagef("say the PID or the name of a process and one of %s", strings.Join(Names(), ", "))
@@ -107,14 +128,17 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if err != nil {
 			return err
 		}
-		o, err := Do(ctx, procfs.Live(), pid, args[1], args[2:], *timeout)
+		if v, err := find(args[1], args[2:]); err == nil && v.acts != nil {
+			return v.acts(ctx, env, o, pid)
+		}
+		done, err := Do(ctx, procfs.Live(), pid, args[1], args[2:], o.timeout)
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return term.JSON(env.Stdout, o)
+		if o.json {
+			return term.JSON(env.Stdout, done)
 		}
-		_, err = fmt.Fprintf(env.Stdout, "process %d %s (%v)\n", pid, o.Message, o.Waited.Round(time.Millisecond))
+		_, err = fmt.Fprintf(env.Stdout, "process %d %s (%v)\n", pid, done.Message, done.Waited.Round(time.Millisecond))
 		return err
 	}
 }
