@@ -23,6 +23,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/profile"
 	"github.com/granary-allocator/granary/tool/internal/ps"
 	"github.com/granary-allocator/granary/tool/internal/record"
+	"github.com/granary-allocator/granary/tool/internal/replay"
 	"github.com/granary-allocator/granary/tool/internal/size"
 	"github.com/granary-allocator/granary/tool/internal/stats"
 	"github.com/granary-allocator/granary/tool/internal/top"
@@ -68,7 +69,7 @@ func commands() []cli.Command {
 	for _, row := range model.Commands {
 		rows = append(rows, in(groupModel, row))
 	}
-	for _, row := range slices.Concat([]cli.Command{record.Row}, trace.Commands) {
+	for _, row := range slices.Concat([]cli.Command{record.Row, replay.Row}, trace.Commands) {
 		rows = append(rows, in(groupTrace, row))
 	}
 	rows = append(rows, in(groupBench, services.Plan))

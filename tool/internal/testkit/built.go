@@ -34,6 +34,16 @@ func Recorder(t testing.TB) string {
 	return path
 }
 
+// BenchProgram is the absolute path of a benchmark program in build/bench. The test is skipped where it is not built.
+func BenchProgram(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(root(t), "build", "bench", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("the benchmark programs are not built: run make bench")
+	}
+	return path
+}
+
 // root is the folder of the project: go test runs in the folder of the package that it tests.
 func root(t testing.TB) string {
 	t.Helper()

@@ -25,8 +25,31 @@ func Open(ctx context.Context, env cli.Env, args []string) (*session.Session, er
 }
 
 func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, error) {
-	suite, err := o.programsOf(env)
+	suite, err := o.suiteOf(env)
 	if err != nil {
+		return nil, err
+	}
+	return OpenSuite(ctx, env, o.Options, Spec{
+		Scenario: "micro", Suite: suite, Programs: o.programs,
+		Settings: map[string]any{"suite": suite.Names(), "quick": o.Quick},
+	})
+}
+
+// A Spec describes what a session of small programs measures.
+type Spec struct {
+	Scenario string
+	Suite    Suite
+	Programs string // the folder of the built programs; empty: build/bench of the source tree
+	Settings map[string]any
+	Notes    []string // remarks about all results
+}
+
+// OpenSuite opens a session that runs the programs of a suite under each allocator. The options must have been checked.
+func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (*session.Session, error) {
+	if spec.Programs == "" {
+		spec.Programs = beside(env.Exe, "build/bench")
+	}
+	if err := spec.Suite.built(spec.Programs); err != nil {
 		return nil, err
 	}
 	contenders, notes, err := o.Select(env)
@@ -36,13 +59,13 @@ func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, erro
 	if err != nil {
 		return nil, err
 	}
-	w := workbench{suite: suite, dir: o.programs, quick: o.Quick, proc: procfs.Live(), environ: env.Environ}
-	results := session.NewResults(env, "micro", map[string]any{"suite": suite.Names(), "quick": o.Quick}, nil, suite.Rows())
+	w := workbench{suite: spec.Suite, dir: spec.Programs, quick: o.Quick, proc: procfs.Live(), environ: env.Environ}
+	results := session.NewResults(env, spec.Scenario, spec.Settings, nil, spec.Suite.Rows())
 	w.warmer = newWarmer(results.Machine)
-	results.Notes = notes
+	results.Notes = append(notes, spec.Notes...)
 	results.Contenders, results.Failures = w.effectiveOf(ctx, contenders)
-	return session.Open(env, o.Options, results, session.Workload{
-		Contenders: results.Contenders, Subjects: suite.Names(), Parts: 1,
+	return session.Open(env, o, results, session.Workload{
+		Contenders: results.Contenders, Subjects: spec.Suite.Names(), Parts: 1,
 		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {
 			sample, err := w.measure(ctx, step.Subject, step.Contender)
 			if err == nil {
@@ -53,13 +76,10 @@ func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, erro
 	})
 }
 
-// programsOf reads the suite that the options name.
-func (o *options) programsOf(env cli.Env) (Suite, error) {
+// suiteOf reads the suite that the options name.
+func (o *options) suiteOf(env cli.Env) (Suite, error) {
 	if o.suite == "" {
 		o.suite = beside(env.Exe, "bench/suites/micro.toml")
-	}
-	if o.programs == "" {
-		o.programs = beside(env.Exe, "build/bench")
 	}
 	if err := o.Check(Rounds); err != nil {
 		return Suite{}, err
@@ -67,9 +87,6 @@ func (o *options) programsOf(env cli.Env) (Suite, error) {
 	suite, err := ReadSuite(o.suite)
 	if err == nil {
 		suite, err = suite.Only(o.only)
-	}
-	if err == nil {
-		err = suite.built(o.programs)
 	}
 	return suite, err
 }
