@@ -13,6 +13,13 @@
 #define TC_VERSION_PATCH ".1"
 #define TC_VERSION_STRING "gperftools 2.18.1"
 
+/* Redis and Valkey define this name just before they include this header, and print it as
+ * mem_allocator in INFO. */
+#ifdef ZMALLOC_LIB
+#undef ZMALLOC_LIB
+#define ZMALLOC_LIB "granary(tcmalloc-2.18)"
+#endif
+
 #ifndef PERFTOOLS_DLL_DECL
 #define PERFTOOLS_DLL_DECL
 #endif

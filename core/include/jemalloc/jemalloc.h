@@ -20,6 +20,13 @@
 #define JEMALLOC_VERSION_GID "0"
 #define JEMALLOC_VERSION_GID_IDENT 0
 
+/* Redis and Valkey define this name just before they include this header, and print it as
+ * mem_allocator in INFO. */
+#ifdef ZMALLOC_LIB
+#undef ZMALLOC_LIB
+#define ZMALLOC_LIB "granary(jemalloc-5.3.1)"
+#endif
+
 /* Redis builds its active defragmentation when it finds this. */
 #define JEMALLOC_FRAG_HINT
 

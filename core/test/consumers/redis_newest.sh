@@ -15,7 +15,7 @@ vendor_granary "$work/redis" libgranary_je.a
 build_server "$work/redis" redis-server MALLOC=jemalloc
 serve "$work/redis/src/redis-server"
 cli info server | grep -a redis_version
-says jemalloc-5 "$(info mem_allocator)"
+expect_equal 'granary(jemalloc-5.3.1)' "$(info mem_allocator)" 'mem_allocator of INFO'
 cli debug populate 600000 key 150 >/dev/null
 check_memory_commands
 check_defragmentation 600000

@@ -64,7 +64,7 @@ if wanted tcmalloc; then
     LDFLAGS="-L$names -Wl,-rpath,$names"
   serve "$work/tcmalloc/src/redis-server"
   grep -q libgranary "/proc/$server/maps" || fail 'the build for TCMalloc does not run on Granary.'
-  says '^tcmalloc-2' "$(info mem_allocator)"
+  expect_equal 'granary(tcmalloc-2.18)' "$(info mem_allocator)" 'mem_allocator of INFO'
   expect_equal OK "$(cli memory purge)" 'MEMORY PURGE'
   stop_children
   run_suite tcmalloc env

@@ -14,7 +14,7 @@ vendor_granary "$work/redis" libgranary_je.a
 BUILD_SECONDS=280 build_server "$work/redis" redis-server MALLOC=jemalloc
 
 serve "$work/redis/src/redis-server"
-says jemalloc-5 "$(info mem_allocator)"
+expect_equal 'granary(jemalloc-5.3.1)' "$(info mem_allocator)" 'mem_allocator of INFO'
 says Granary "$(cli debug mallctl-str version)"
 expect_equal 4096 "$(cli debug mallctl arenas.page)" 'DEBUG MALLCTL arenas.page'
 cli debug populate 600000 key 150 >/dev/null
