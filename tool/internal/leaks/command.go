@@ -106,7 +106,7 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 	}
 	defer func() { err = errors.Join(err, session.Stop()) }()
 	if _, terminal := term.Width(env.Stderr); terminal {
-		fmt.Fprintf(env.Stderr, "watching for %v; ctrl-c shows what there is\n", o.length)
+		fmt.Fprintf(env.Stderr, "watching for %v; Ctrl-C ends it and prints the result\n", o.length)
 	}
 	var w Watch
 	begin := time.Now()
@@ -182,16 +182,16 @@ func ended(session *profile.Session, last profile.Heap) (profile.Heap, error) {
 
 func (r Report) write(env cli.Env) {
 	out := env.Stdout
-	fmt.Fprintf(out, "%s: watched for %.0f s, read %d times, one sample in %s\n", r.Title, r.Seconds, r.Readings, term.Bytes(r.Rate))
+	term.Line(out, "%s: watched for %.0f s, read %d times, one sample in %s", r.Title, r.Seconds, r.Readings, term.Bytes(r.Rate))
 	if r.Ended {
-		fmt.Fprintln(out, "The process ended while it was watched; `granary leaks -- COMMAND` reports at the end of a program.")
+		term.Line(out, "The process ended while it was watched; `granary leaks -- COMMAND` reports at the end of a program.")
 	}
 	if r.Readings < fewestReadings {
 		r.writeShort(out)
 		return
 	}
 	sure := 0
-	t := term.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"}}
+	t := term.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"}, Spare: []int{4, 2}, Fold: true}
 	for _, s := range r.Stacks {
 		least := "-"
 		if s.AtLeast > 0 {
@@ -206,13 +206,13 @@ func (r Report) write(env cli.Env) {
 		fmt.Fprintln(out, "No stack grows.")
 		return
 	case sure == 0:
-		fmt.Fprintln(out, "No stack grows for sure; these may:")
+		fmt.Fprintln(out, "No stack grows with 99 % confidence; these may grow:")
 	default:
 		grow := "stacks grow"
 		if sure == 1 {
 			grow = "stack grows"
 		}
-		fmt.Fprintf(out, "%d %s with 99 %% confidence (a cache that still fills gives the same result):\n", sure, grow)
+		term.Line(out, "%d %s with 99 %% confidence (a cache that still fills gives the same result):", sure, grow)
 	}
 	width, _ := term.Width(out)
 	t.Write(out, width)
@@ -227,8 +227,8 @@ func (r Report) writeShort(out io.Writer) {
 		fmt.Fprintln(out, "That was too short to judge growth: watch longer with --for.")
 		return
 	}
-	fmt.Fprintln(out, "That was too short to judge growth. The stacks with most in use when it was last read:")
-	t := term.Table{Header: []string{" IN USE", "STACK (innermost first)"}}
+	fmt.Fprintln(out, "That was too short to judge growth. The stacks with most bytes in use at the last reading:")
+	t := term.Table{Header: []string{" IN USE", "STACK (innermost first)"}, Fold: true}
 	for _, s := range r.Stacks {
 		t.Rows = append(t.Rows, []string{term.Bytes(uint64(s.InUse)), profile.Chain(s.Stack, 8)})
 	}

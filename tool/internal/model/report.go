@@ -126,8 +126,9 @@ var plain = cost.Allocator{Name: "requested", Place: func(n uint64) cost.Place {
 
 func (d Document) print(env cli.Env) {
 	out := env.Stdout
-	width, terminal := term.Width(out)
-	fmt.Fprintf(out, "%s\n\n", d.Title)
+	width, _ := term.Width(out)
+	term.Line(out, "%s", d.Title)
+	fmt.Fprintln(out)
 	if len(d.Groups) > 1 {
 		d.groups().Write(out, width)
 		fmt.Fprintln(out)
@@ -152,10 +153,7 @@ func (d Document) print(env cli.Env) {
 			if i == 0 {
 				fmt.Fprintln(out)
 			}
-			if terminal {
-				line = term.Wrap("", line, width)
-			}
-			fmt.Fprintln(out, line)
+			term.Line(out, "%s", line)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (h Heap) Build() Built {
 		b.add(b.named(className(before.Size), BeforeFrame), float64(before.Objects), float64(before.Bytes), 0, 0, 0, 0)
 	}
 	if h.Pins != nil && h.Pins.Unknown() > 0 {
-		b.add(b.named("pages that it holds in place", BeforeFrame), 0, 0, 0, 0, h.Pins.Unknown(), 0)
+		b.add(b.named("pages that it pins", BeforeFrame), 0, 0, 0, 0, h.Pins.Unknown(), 0)
 	}
 	b.add(b.named(ArenasFrame), 0, float64(h.Arenas.Bytes), 0, 0, 0, 0)
 	return Built{b.p, stacks}

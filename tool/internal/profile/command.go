@@ -20,13 +20,13 @@ import (
 // Row is the command `granary profile`.
 var Row = cli.Command{
 	Name: "profile", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
-	Summary: "show who holds, pins and allocates the memory of a running process",
+	Summary: "show the code that allocates, keeps and pins the memory of a process",
 	About: `Sampling is switched on in the process, which runs on, and off again at the end; where it was on
 before, its samples are shown immediately. Ctrl-C ends the wait and keeps the samples. Objects allocated before the
 start of sampling are shown by size class, because their stacks are unknown. By default it prints the stacks that
 hold most.`,
 	Examples: []cli.Example{
-		{Line: "profile 812", Does: "30 seconds, then who holds what was allocated meanwhile"},
+		{Line: "profile 812", Does: "sample for 30 seconds, then show the stacks whose objects are live"},
 		{Line: "profile 812 --http :0", Does: "as a web page with a flame graph, on this machine only"},
 		{Line: "profile 812 --pins", Does: "who keeps half-empty pages in memory"},
 		{Line: "profile 812 --cpu", Does: "who spends CPU time in the allocator"},
@@ -150,7 +150,7 @@ func (o options) collect(ctx context.Context, progress io.Writer, s *inspect.Sub
 	}
 	wait := time.Duration(o.seconds * float64(time.Second))
 	if _, terminal := term.Width(progress); terminal {
-		fmt.Fprintf(progress, "sampling for %v; ctrl-c shows what there is\n", wait)
+		fmt.Fprintf(progress, "sampling for %v; Ctrl-C ends it and prints the result\n", wait)
 	}
 	return session.Follow(ctx, wait)
 }
@@ -191,21 +191,21 @@ func (h Heap) Headline() string {
 func (h Heap) Words() []string {
 	words := []string{h.Headline()}
 	if h.Ended > 0 {
-		words = append(words, fmt.Sprintf("the process ended while it was sampled: this was read %v before its end; `granary leaks -- COMMAND` reports at the end of a program", h.Ended.Round(10*time.Millisecond)))
+		words = append(words, fmt.Sprintf("the process ended while it was sampled: the last reading was %v before its end; `granary leaks -- COMMAND` reports at the end of a program", h.Ended.Round(10*time.Millisecond)))
 	}
 	if lost := h.Samples.Lost; lost.Total() > 0 {
-		words = append(words, fmt.Sprintf("%s samples are missing: %s had no room, %s came while a sample was being taken, %s before a cache was ready",
+		words = append(words, fmt.Sprintf("%s samples are missing: %s for lack of room, %s during another sample, %s before a cache was ready",
 			term.Count(lost.Total()), term.Count(lost.Stacks+lost.Samples), term.Count(lost.Reentered), term.Count(lost.Late)))
 	}
 	if e := h.Samples.Ends; e.Early+e.Cut+e.Guessed > 0 {
-		words = append(words, fmt.Sprintf("of %s stacks %s end early, at code without unwind tables; %s are longer than what is kept, and %s were followed by frame pointers alone somewhere",
+		words = append(words, fmt.Sprintf("of %s stacks %s end early, at code without unwind tables; %s are cut, because they are longer than the limit; %s were unwound in part by frame pointers alone",
 			term.Count(h.Samples.Taken), term.Count(e.Early), term.Count(e.Cut), term.Count(e.Guessed)))
 	}
 	if h.Pins != nil && h.Pins.Pages > 0 {
-		words = append(words, fmt.Sprintf("%s pages are held in place by objects that leave %s of them idle", term.Count(h.Pins.Pages), term.Bytes(h.Pins.Total)))
+		words = append(words, fmt.Sprintf("live objects pin %s pages and leave %s of them unused", term.Count(h.Pins.Pages), term.Bytes(h.Pins.Total)))
 	}
 	if h.Arenas.Bytes > 0 {
-		words = append(words, fmt.Sprintf("%s lie in scoped heaps and arenas (%s), which are not sampled: granary_heap_measure tells the program what each holds", term.Bytes(h.Arenas.Bytes), term.Count(h.Arenas.Count)))
+		words = append(words, fmt.Sprintf("%s are in scoped heaps and arenas (%s), which are not sampled: granary_heap_measure gives the program the size of each", term.Bytes(h.Arenas.Bytes), term.Count(h.Arenas.Count)))
 	}
 	return words
 }

@@ -58,7 +58,7 @@ func (o options) cpu(ctx context.Context, env cli.Env, arg string) (err error) {
 	begin := time.Now()
 	wait := time.Duration(o.seconds * float64(time.Second))
 	if _, terminal := term.Width(env.Stderr); terminal {
-		fmt.Fprintf(env.Stderr, "sampling for %v; ctrl-c shows what there is\n", wait)
+		fmt.Fprintf(env.Stderr, "sampling for %v; Ctrl-C ends it and prints the result\n", wait)
 	}
 	f := finder(env, s) // while the process is there
 	alive := sleep(ctx, s.PID, wait)

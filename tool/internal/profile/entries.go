@@ -95,7 +95,7 @@ type Kind struct {
 var Kinds = []Kind{
 	{"inuse", InUseSpace, InUseObjects, "bytes in use"},
 	{"alloc", AllocSpace, AllocObjects, "bytes allocated since the profile began"},
-	{"pins", PinnedSpace, "", "idle bytes that objects in use hold in place"},
+	{"pins", PinnedSpace, "", "unused bytes on pages that objects in use pin"},
 	{"temporary", TemporarySpace, "", "bytes freed within a millisecond by the thread that allocated it"},
 }
 
@@ -152,6 +152,7 @@ func WriteText(w io.Writer, p *profile.Profile, index, number, limit, width int)
 		}
 		t.Rows = append(t.Rows, append(cells, Chain(e.Stack, frameLimit)))
 	}
+	t.Fold = true
 	t.Write(w, width)
 	if more > 0 {
 		fmt.Fprintf(w, "and %d more stacks\n", more)

@@ -32,7 +32,7 @@ func WriteLifetimes(w io.Writer, h Heap, b Built, limit, width int) {
 	if limit > 0 && len(order) > limit {
 		order, more = order[:limit], len(order)-limit
 	}
-	t := term.Table{Header: []string{" ALLOCATED", " FREED", " HALF WITHIN", " 90 % WITHIN", "1 ms to 2.3 h", "STACK (innermost first)"}}
+	t := term.Table{Header: []string{" ALLOCATED", " FREED", " HALF WITHIN", " 90 % WITHIN", "1 ms to 2.3 h", "STACK (innermost first)"}, Spare: []int{3, 2}, Fold: true}
 	for _, i := range order {
 		s := h.Samples.Stacks[i]
 		t.Rows = append(t.Rows, []string{term.Bytes(uint64(s.Allocated.Bytes)), term.Percent(s.Freed.Bytes, s.Allocated.Bytes),

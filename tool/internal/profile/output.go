@@ -80,7 +80,7 @@ func first(words []string) string {
 
 func (o *output) print(env cli.Env, p *profile.Profile, index int, kind Kind, words []string) {
 	for _, w := range words {
-		fmt.Fprintln(env.Stdout, w)
+		term.Line(env.Stdout, "%s", w)
 	}
 	number := -1
 	if kind.Number != "" && kind.Type == p.SampleType[index].Type {

@@ -11,8 +11,8 @@ import (
 // are those that no live object of the page covers; each live object on it answers for an equal part,
 // since all of them must go before the page can.
 type Pins struct {
-	Stacks []float64 // idle bytes held in place, estimated, by index of Samples.Stacks
-	Total  uint64    // idle bytes of all pages that live objects hold in place: exact
+	Stacks []float64 // unused bytes of pinned pages, estimated, by index of Samples.Stacks
+	Total  uint64    // unused bytes of all pinned pages: exact
 	Pages  uint64    // how many such pages there are
 }
 
@@ -26,7 +26,7 @@ func (p *Pins) Unknown() float64 {
 	return max(0, float64(p.Total)-known)
 }
 
-// A Page is a page of the system that live objects hold in place although they leave part of it idle.
+// A Page is an OS page that live objects pin although they leave part of it unused.
 type Page struct {
 	Address    uint64
 	ObjectSize uint64 // bytes
@@ -34,7 +34,7 @@ type Page struct {
 	Idle       uint64 // bytes that no live object covers
 }
 
-// Pages are those that are held in place and partly idle, by address.
+// Pages are the pinned pages that are partly unused, by address.
 func Pages(h *inspect.HeapMap) (pages []Page) {
 	for i := range h.Slabs {
 		s := &h.Slabs[i]
@@ -47,7 +47,7 @@ func Pages(h *inspect.HeapMap) (pages []Page) {
 	return pages
 }
 
-// FindPins computes the idle bytes that the stacks of s hold in place in the heap h.
+// FindPins computes the unused bytes that the stacks of s pin in the heap h.
 func FindPins(s *inspect.Samples, h *inspect.HeapMap) *Pins {
 	p := &Pins{Stacks: make([]float64, len(s.Stacks))}
 	for _, page := range Pages(h) {

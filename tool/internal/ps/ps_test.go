@@ -3,6 +3,8 @@ package ps
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,5 +198,46 @@ func TestAMachineWithoutGranaryIsReportedHowToGetTheFirst(t *testing.T) {
 	out, errs, code := call("--allocator", "granary", strconv.Itoa(plain.Pid))
 	if code != 0 || !strings.Contains(out, "granary run -- COMMAND") {
 		t.Errorf("code %d, printed %q, said %q", code, out, errs)
+	}
+}
+
+// Live bytes and the ratio are those of a program that sums up the usable sizes of its own objects.
+func TestLiveBytesAndRatioOfAProgram(t *testing.T) {
+	program := testkit.Compile(t, `#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static char* held[100000];
+int main(void) {
+  size_t live = 0;
+  for (int i = 0; i < 100000; i++) memset(held[i] = malloc(1000), 1, 1000);
+  for (int i = 0; i < 100000; i++)
+    if (i % 4) free(held[i]); else live += malloc_usable_size(held[i]);
+  printf("%zu\n", live);
+  fflush(stdout);
+  return sleep(600) != 0;
+}`)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.StartProcess(t, cmd)
+	var live float64
+	if _, err := fmt.Fscan(out, &live); err != nil {
+		t.Fatal(err)
+	}
+	p, err := One(procfs.Live(), cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := float64(p.Live); math.Abs(got-live) > 0.01*live {
+		t.Errorf("live %.0f, the program counts %.0f", got, live)
+	}
+	// A quarter of the objects pins nearly all pages: four times the live bytes, and RSS is as large.
+	if rss := float64(p.RSS) / live; p.Fragmentation < 3.5 || p.Fragmentation > rss {
+		t.Errorf("fragmentation ratio %.2f; RSS is %.2f times the live bytes", p.Fragmentation, rss)
 	}
 }

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -30,6 +31,15 @@ func Wrap(lead, paragraph string, width int) string {
 		lines = append(lines, strings.ReplaceAll(strings.TrimRight(line, " \n"), glue, " "))
 	}
 	return lead + strings.Join(lines, "\n"+strings.Repeat(" ", indent))
+}
+
+// Line prints a line; a terminal gets it wrapped.
+func Line(w io.Writer, format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if width, terminal := Width(w); terminal {
+		line = Wrap("", line, width)
+	}
+	fmt.Fprintln(w, line)
 }
 
 // glue stands for a space that no line may end at. It is of a private use area, so that no text contains it.
