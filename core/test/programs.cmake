@@ -78,6 +78,18 @@ foreach(folder conform process storm)
 endforeach()
 include(unwind.cmake)
 
+# With option hardened: whatever does not count size classes, or read freed memory.
+foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jemalloc_under_load
+    conform.malloc conform.malloc_usable_size conform.memalign conform.operator_delete conform.operator_new
+    conform.posix_memalign conform.random_model conform.realloc conform.realloc_growth conform.reallocarray
+    conform.scoped_heaps process.exit_while_allocating process.fork_multithreaded process.vfork_allocates
+    storm.random_calls storm.remote_frees storm.signals storm.queues storm.thread_churn storm.profile_switch)
+  string(REPLACE "." "_" target ${test})
+  granary_preload_test(hardened.${test} ${target})
+  set_tests_properties(hardened.${test} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_property(TEST hardened.${test} APPEND PROPERTY ENVIRONMENT GRANARY_CONF=hardened:true)
+endforeach()
+
 # One test per ROW of these programs.
 file(GLOB programs CONFIGURE_DEPENDS compat/*.cc)
 foreach(source ${programs})
@@ -108,7 +120,8 @@ endforeach()
 granary_program(misuse_kinds misuse_kinds kinds misuse_kinds/kinds.cc)
 add_test(NAME misuse_kinds COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/misuse_kinds.py $<TARGET_FILE:misuse_kinds>
-  Granary=$<TARGET_FILE:granary> --at-least Granary=53)
+  Granary=$<TARGET_FILE:granary> Hardened=$<TARGET_FILE:granary>,hardened:true
+  --at-least Granary=53 --at-least Hardened=100)
 set_tests_properties(misuse_kinds PROPERTIES TIMEOUT 300)
 
 file(GLOB scripts CONFIGURE_DEPENDS programs/*.sh)

@@ -16,4 +16,12 @@ void UseReadyLists(bool use) noexcept {
   anchor.ready_lists = use;
 }
 
+// List 0 is always empty, and no address has all bits of `zero_bits` clear but null.
+void TakeSlowPaths() noexcept {
+  for (uint16_t& list : anchor.fine_list) __atomic_store_n(&list, uint16_t{0}, __ATOMIC_RELAXED);
+  anchor.coarse_class.fill(0);
+  anchor.medium_class.fill(0);
+  for (uint64_t& bits : anchor.zero_bits) __atomic_store_n(&bits, ~uint64_t{0}, __ATOMIC_RELAXED);
+}
+
 }  // namespace granary

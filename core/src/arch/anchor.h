@@ -82,6 +82,9 @@ extern Anchor anchor __attribute__((visibility("hidden")));
 
 // Sets whether malloc uses the ready lists. Call it before the first cache exists.
 void UseReadyLists(bool use) noexcept;
+// Makes every malloc and free take the slow path from now on, at no cost to the fast path. The
+// lists themselves stay. Call it before the first cache exists.
+void TakeSlowPaths() noexcept;
 inline bool UsesReady(SizeClass c) { return HasReady(c) && anchor.ready_lists; }
 // The list that malloc pops objects of class c from.
 inline uint64_t PopList(SizeClass c) { return UsesReady(c) ? ReadyList(c) : c; }

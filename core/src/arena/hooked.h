@@ -23,6 +23,8 @@ struct Hooked {
   static void Decommit(void*, size_t) noexcept {}
   static void Unmap(void* p, size_t bytes) noexcept;
   static bool Purge(void* p, size_t bytes) noexcept;
+  static bool Guard(void*, size_t) noexcept { return false; }
+  static void Unguard(void*, size_t) noexcept {}
   static void Clear(void* p, size_t bytes) noexcept { __builtin_memset(p, 0, bytes); }
   static bool Populate(void*, size_t) noexcept { return false; }
   static void AllowHuge(void*, size_t, bool) noexcept {}

@@ -29,6 +29,12 @@ inline const char* NameOf(Misuse what) {
       return "other heap";
     case Misuse::kWrongSize:
       return "wrong size";
+    case Misuse::kWrittenBehind:
+      return "written behind";
+    case Misuse::kWrittenBefore:
+      return "written before";
+    case Misuse::kWrittenFree:
+      return "written free";
   }
   return "unknown";
 }

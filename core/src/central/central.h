@@ -54,6 +54,13 @@ class Central {
 
   void Init() noexcept { page_shift_ = static_cast<unsigned>(std::countr_zero(pages_->OsPage())); }
 
+  // For option hardened: the last page of each slab has no object and no access, and new slabs read
+  // as zero. Call it after Init and before the first allocation.
+  void SetGuards(bool on) noexcept { guard_ = on ? size_t{1} << page_shift_ : 0; }
+  size_t ObjectsPerSlab(SizeClass c) const noexcept {
+    return (kSlabShape[c].bytes - GuardOf(c)) / kClassSize[c];
+  }
+
   // Fetches up to n objects of class c, lowest address first; returns their number, 0 when the
   // system refuses memory.
   size_t Fetch(SizeClass c, void** to, size_t n) noexcept;
@@ -122,6 +129,11 @@ class Central {
   void PrefetchSlabs(SizeClass c, void* const* objects, size_t n) noexcept;
   size_t ReturnSmall(SizeClass c, void* const* from, size_t n, Slab** empty) noexcept;
   bool AwaitHidden(SizeClass c) noexcept;
+  // The bytes of the guard at the end of a slab: a page, if that is a small part.
+  size_t GuardOf(SizeClass c) const noexcept {
+    return kSlabShape[c].bytes >= 8 * guard_ ? guard_ : 0;
+  }
+  void ClearDirty(const Memory& memory, size_t bytes) noexcept;
   Slab* NewSlab(SizeClass c) noexcept;
   void Retire(Slab* s) noexcept;
   uint64_t CleanPages(uint64_t dirty_granules) const noexcept;
@@ -135,6 +147,7 @@ class Central {
   Metadata<System>* metadata_ = nullptr;
   Pages* pages_ = nullptr;
   unsigned page_shift_ = 0;
+  size_t guard_ = 0;  // an OS page, if slabs end with a guard
   std::atomic<size_t> released_{0};
   Small small_[kNumSmall];
   Medium medium_[kNumClasses - kNumSmall];

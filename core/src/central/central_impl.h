@@ -51,14 +51,21 @@ template <Os System, class Pages>
 void* Central<System, Pages>::FetchZeroed(SizeClass c) noexcept {
   const Memory memory = pages_->AllocateSpan(kClassSize[c] / kGranule, Fill::kSparse);
   if (memory.p == nullptr) return nullptr;
-  const uint64_t dirty[1] = {memory.dirty};
-  for (BitRun run = NextRun(dirty, 0, 64, true); run.count > 0;
-       run = NextRun(dirty, run.first + run.count, 64, true)) {
-    __builtin_memset(static_cast<char*>(memory.p) + run.first * kGranule, 0, run.count * kGranule);
-  }
+  ClearDirty(memory, kClassSize[c]);
   map_->SetClass(memory.p, c);
   medium_[c - kNumSmall].used.fetch_add(1, std::memory_order_relaxed);
   return memory.p;
+}
+
+// Fills the granules that may hold old bytes with zeros, up to `bytes`.
+template <Os System, class Pages>
+void Central<System, Pages>::ClearDirty(const Memory& memory, size_t bytes) noexcept {
+  const uint64_t dirty[1] = {memory.dirty};
+  for (BitRun run = NextRun(dirty, 0, DivideUp(bytes, kGranule), true); run.count > 0;
+       run = NextRun(dirty, run.first + run.count, DivideUp(bytes, kGranule), true)) {
+    const size_t from = run.first * kGranule, end = from + run.count * kGranule;
+    __builtin_memset(static_cast<char*>(memory.p) + from, 0, (end < bytes ? end : bytes) - from);
+  }
 }
 
 template <Os System, class Pages>
@@ -71,7 +78,11 @@ Slab* Central<System, Pages>::NewSlab(SizeClass c) noexcept {
     metadata_->Free(s, Slab::Bytes(c));
     return nullptr;
   }
-  s->Init(static_cast<char*>(memory.p), c, CleanPages(memory.dirty));
+  if (guard_ != 0) {
+    pages_->Unguard(memory.p, shape.bytes - GuardOf(c));
+    ClearDirty(memory, shape.bytes - GuardOf(c));
+  }
+  s->Init(static_cast<char*>(memory.p), c, CleanPages(memory.dirty), ObjectsPerSlab(c));
   map_->SetSlab(memory.p, shape.bytes, c, s);
   return s;
 }
@@ -194,7 +205,9 @@ void Central<System, Pages>::Withdraw(SizeClass c, Slab* s) noexcept {
 template <Os System, class Pages>
 void Central<System, Pages>::Retire(Slab* s) noexcept {
   const SizeClass c = s->size_class;
-  pages_->FreeSpan(s->base, kSlabShape[c].bytes / kGranule, DirtyGranules(*s));
+  const size_t bytes = kSlabShape[c].bytes;
+  const bool gone = guard_ != 0 && pages_->Guard(s->base, bytes);
+  pages_->FreeSpan(s->base, bytes / kGranule, gone ? 0 : DirtyGranules(*s));
   metadata_->Free(s, Slab::Bytes(c));
 }
 
@@ -308,7 +321,7 @@ CentralStats Central<System, Pages>::Stats(SizeClass c) noexcept {
   if (!IsSmall(c)) return {0, 0, medium_[c - kNumSmall].used.load(std::memory_order_relaxed), 0, 0};
   Locked hold(mutex(c));
   const Bin& bin = small_[c].bin;
-  return {bin.slabs(), bin.free_objects(), bin.slabs() * kSlabShape[c].objects - bin.free_objects(),
+  return {bin.slabs(), bin.free_objects(), bin.slabs() * ObjectsPerSlab(c) - bin.free_objects(),
           bin.partial_slabs(), bin.clean_bytes()};
 }
 

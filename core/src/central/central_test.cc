@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -254,6 +255,48 @@ TEST(Central, ThreadsShareItsClasses) {
   slabs.central.Verify();
   slabs.pages.heap.Verify();
   EXPECT_EQ(slabs.central.Stats(kClass).used_objects, 0u);
+}
+
+TEST(CentralWithGuards, TheLastPageOfASlabHasNoObjectAndNoAccess) {
+  FakeSlabs slabs;
+  slabs.pages.heap.SetGuards(true);
+  slabs.central.SetGuards(true);
+  for (const SizeClass c : {ClassOf(16), ClassOf(600), ClassOf(4608), ClassOf(40000)}) {
+    const size_t count = slabs.central.ObjectsPerSlab(c);
+    std::vector<void*> objects = Fetch(slabs, c, count);
+    ASSERT_EQ(objects.size(), count);
+    char* const base = static_cast<char*>(objects[0]);
+    const size_t bytes = kSlabShape[c].bytes;
+    for (void* p : objects) {
+      EXPECT_LE(static_cast<char*>(p) + kClassSize[c], base + bytes - kMinOsPage);
+      std::memset(p, 1, kClassSize[c]);
+    }
+    EXPECT_EQ(slabs.central.Stats(c).slabs, 1u);
+    EXPECT_EQ(slabs.central.Stats(c).used_objects, count);
+    EXPECT_DEATH(*static_cast<volatile char*>(base + bytes - kMinOsPage) = 1, "");
+    slabs.central.Return(c, objects.data(), objects.size());
+    slabs.central.Verify();
+  }
+}
+
+TEST(CentralWithGuards, FreeSpansHaveNoAccessAndComeBackZero) {
+  FakeSlabs slabs;
+  slabs.pages.heap.SetGuards(true);
+  slabs.central.SetGuards(true);
+  const SizeClass c = ClassOf(1024);
+  const size_t count = slabs.central.ObjectsPerSlab(c);
+  std::vector<void*> objects = Fetch(slabs, c, 2 * count);
+  for (void* p : objects) std::memset(p, 1, 1024);
+  slabs.central.Return(c, objects.data(), objects.size());  // one empty slab stays
+  EXPECT_EQ(slabs.central.Stats(c).slabs, 1u);
+  EXPECT_EQ(slabs.pages.heap.dirty_bytes(), 0u);
+  size_t accessible = 0;
+  for (size_t at : {size_t{0}, count}) {
+    accessible += slabs.central.OccupancyAt(objects[at]).slab != nullptr;
+  }
+  EXPECT_EQ(accessible, 1u);
+  const size_t gone = slabs.central.OccupancyAt(objects[0]).slab == nullptr ? 0 : count;
+  EXPECT_DEATH((void)*static_cast<volatile char*>(objects[gone]), "");
 }
 
 }  // namespace

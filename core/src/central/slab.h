@@ -37,10 +37,11 @@ struct alignas(kCacheLine) Slab {
   static size_t Words(SizeClass c) { return DivideUp(kSlabShape[c].objects, 64); }
   static size_t Bytes(SizeClass c) { return sizeof(Slab) + Words(c) * sizeof(uint64_t); }
 
-  void Init(char* at, SizeClass c, uint64_t clean_pages) {
+  // `count` objects from `at` on, at most those of the shape.
+  void Init(char* at, SizeClass c, uint64_t clean_pages, size_t count) {
     base = at;
     size_class = static_cast<uint8_t>(c);
-    objects = free = static_cast<uint16_t>(kSlabShape[c].objects);
+    objects = free = static_cast<uint16_t>(count);
     clean = clean_pages;
     for (size_t w = 0; w < Words(c); ++w) bits[w] = 0;
     SetBits(bits, 0, objects);
@@ -150,7 +151,7 @@ struct alignas(kCacheLine) Slab {
   }
 
   void Verify() const {
-    GRANARY_CHECK(objects == kSlabShape[size_class].objects);
+    GRANARY_CHECK(objects <= kSlabShape[size_class].objects);
     GRANARY_CHECK(CountBits(bits, 0, objects) == free);
     for (size_t w = 0; w < hint; ++w) GRANARY_CHECK(bits[w] == 0);
   }

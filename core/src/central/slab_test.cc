@@ -25,7 +25,7 @@ class TestSlab {
   explicit TestSlab(SizeClass c, uintptr_t base = uintptr_t{1} << 40)
       : slab_(static_cast<Slab*>(std::aligned_alloc(kCacheLine, RoundUp(Slab::Bytes(c), 64)))) {
     std::memset(static_cast<void*>(slab_), 0, Slab::Bytes(c));
-    slab_->Init(reinterpret_cast<char*>(base), c, ~uint64_t{0});
+    slab_->Init(reinterpret_cast<char*>(base), c, ~uint64_t{0}, kSlabShape[c].objects);
   }
   ~TestSlab() { std::free(slab_); }
   TestSlab(const TestSlab&) = delete;

@@ -55,7 +55,8 @@ struct Options {
     return dirty_decay_ms < 0 || muzzy_decay_ms < 0 ? dirty_decay_ms
                                                     : dirty_decay_ms + muzzy_decay_ms;
   }
-  bool Fills() const { return zero || junk != 0; }
+  bool Fills() const { return !hardened && (zero || junk != 0); }
+  bool FillsFreed() const { return !hardened && (junk & 2) != 0; }
   bool Caches() const { return cache && !Fills(); }
 };
 

@@ -12,9 +12,8 @@
 #include "upkeep/upkeep.h"
 
 namespace granary::heap {
-namespace {
 
-void* AllocateClass(SizeClass c, size_t requested) {
+void* AllocateClass(SizeClass c, size_t requested) noexcept {
   if (layers.front().RefillReady(c)) {
     if (void* const p = TakeCached(PopList(c), requested); p != nullptr) return p;
   }
@@ -27,7 +26,7 @@ void* AllocateClass(SizeClass c, size_t requested) {
   return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
 }
 
-[[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) {
+void DieOf(const void* p, const char* verb) noexcept {
   using Place = PageHeap<Linux>::Place;
   switch (layers.pages().PlaceOf(p)) {
     case Place::kOutside:
@@ -40,14 +39,11 @@ void* AllocateClass(SizeClass c, size_t requested) {
   __builtin_unreachable();
 }
 
-// p is in no slab and is no block of the shared heap: an arena owns it, or p is an unknown address.
-GRANARY_COLD void FreeOfArena(void* p) {
+void FreeOfArena(void* p) noexcept {
   Arena* const arena = OwnerOf(p);
   if (arena == nullptr) DieOf(p, "free");
   arena->Free(p);
 }
-
-}  // namespace
 
 void RequireLive(SizeClass c, const void* p, const char* verb) noexcept {
   if (!IsUserAddress(p)) DieOf(p, verb);
@@ -110,6 +106,7 @@ void* Allocate(size_t size) noexcept {
   }
   EnsureInit();
   if (HasThreadSettings()) return AllocateWithSettings(size, 1, false);
+  if (options.hardened) return hardened::Allocate(size, 1);
   const SizeClass c = ClassOf(size);
   return c != kNoClass ? AllocateClass(c, size) : AllocateLarge(size, kTrackerBytes, size, false);
 }
@@ -117,6 +114,7 @@ void* Allocate(size_t size) noexcept {
 void* AllocateZeroed(size_t size) noexcept {
   EnsureInit();
   if (HasThreadSettings()) return AllocateWithSettings(size, 1, true);
+  if (options.hardened) return hardened::Allocate(size, 1);
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
   void* p = TakeCached(PopList(c), size);
@@ -138,6 +136,7 @@ void* AllocateZeroed(size_t size) noexcept {
 void* AllocateAligned(size_t size, size_t alignment) noexcept {
   EnsureInit();
   if (HasThreadSettings()) return AllocateWithSettings(size, alignment, false);
+  if (options.hardened) return hardened::Allocate(size, alignment);
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
     if (c != kNoClass) {
@@ -152,16 +151,17 @@ void Free(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
   if (HasThreadSettings()) return FreeWithSettings(p);
+  if (options.hardened) return hardened::Free(p);
   SizeClass c = page_map.ClassAt(p);
   if (c == kSampledClass) {
     if (!profiler::Unsample(p)) return;
     c = ObjectClassAt(page_map, p);
-    if ((options.junk & 2) == 0 && PushCached(c, p)) return;
+    if (!options.FillsFreed() && PushCached(c, p)) return;
   }
   if (c != kNoClass) {
     RequireLive(c, p, "free");
     upkeep.Poll();
-    if ((options.junk & 2) != 0) layers.FillFreed(c, p);
+    if (options.FillsFreed()) layers.FillFreed(c, p);
     return layers.front().Free(c, p);
   }
   const size_t large = layers.pages().LargeSize(p);
@@ -185,6 +185,7 @@ void FreeSized(void* p, size_t size, size_t alignment) noexcept {
 
 size_t UsableSize(const void* p, const char* verb) noexcept {
   EnsureInit();
+  if (options.hardened) return hardened::UsableSize(p, verb);
   if (!IsUserAddress(p)) DieOf(p, verb);
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return kClassSize[c];
@@ -197,6 +198,7 @@ size_t UsableSize(const void* p, const char* verb) noexcept {
 
 size_t GoodSize(size_t size, size_t alignment) noexcept {
   EnsureInit();
+  if (options.hardened) return size > kMaxBlock ? 0 : size;
   const SizeClass c = alignment <= kGranule ? AlignedClassOf(size, alignment) : kNoClass;
   if (c != kNoClass) return kClassSize[c];
   return size > kMaxBlock ? 0 : RoundUp(size == 0 ? 1 : size, layers.pages().OsPage());
@@ -204,11 +206,13 @@ size_t GoodSize(size_t size, size_t alignment) noexcept {
 
 size_t Trim() noexcept {
   EnsureInit();
+  if (options.hardened) hardened::FlushQuarantine();
   return granary::Trim();
 }
 
 void FlushCaches() noexcept {
   EnsureInit();
+  if (options.hardened) hardened::FlushQuarantine();
   granary::FlushCaches();
 }
 

@@ -75,6 +75,7 @@ GRANARY_COLD void* MoveInArena(Arena& arena, void* p, size_t size) {
 void* Reallocate(void* p, size_t size) noexcept {
   EnsureInit();
   if (HasThreadSettings()) return ReallocateWithSettings(p, size);
+  if (options.hardened) return hardened::Reallocate(p, size);
   const SizeClass c = ObjectClassAt(page_map, p);
   const size_t old_size = UsableSize(p, "realloc");
   if (c != kNoClass) RequireLive(c, p, "realloc");

@@ -6,6 +6,7 @@
 #include "config/jemalloc_options.h"
 #include "heap/forks.h"
 #include "heap/heap.h"
+#include "heap/internal.h"
 #include "heap/settings.h"
 #include "inspection/control.h"
 #include "inspection/descriptor.h"
@@ -60,6 +61,7 @@ __attribute__((destructor)) void OnExit() {
   if (locks_held != 0) return;
   const bool leaky = options.prof && profile_files::AtExit();
   // A double free or an unaligned free may still be undetected in a cache.
+  if (options.check_at_exit && options.hardened) hardened::FlushQuarantine();
   if (options.check_at_exit) granary::FlushCaches();
   if (options.stats_at_exit) PrintAtExit();
   if (leaky) EndWithError();
@@ -75,6 +77,7 @@ void Init() noexcept {
     upkeep.Bind({Serve, [](uint64_t now) noexcept { publisher.Poll(now); }, RetainDescriptor});
     layers.Bind();
     ApplyOptions();
+    if (options.hardened) hardened::Init();
     layers.SetReady();
   }
   OnFirstUse();

@@ -50,8 +50,21 @@ void* ReallocateWithSettings(void* p, size_t size) noexcept {
   return q;
 }
 
+// With option hardened there are no such calls: each object passes the same checks.
+GRANARY_COLD static void* AllocateHardenedUncached(size_t size, size_t alignment) noexcept {
+  void* const p = hardened::Allocate(size, alignment);
+  if (p != nullptr && HasThreadSettings()) thread_settings.Allocated(size);
+  return p;
+}
+
+GRANARY_COLD static void FreeHardenedUncached(void* p) noexcept {
+  if (HasThreadSettings()) thread_settings.Freed(UsableSize(p, "free"));
+  hardened::Free(p);
+}
+
 void* AllocateUncached(size_t size, size_t alignment) noexcept {
   EnsureInit();
+  if (options.hardened) return AllocateHardenedUncached(size, alignment);
   const SizeClass c = alignment <= kGranule ? AlignedClassOf(size, alignment) : kNoClass;
   if (c == kNoClass)
     return AllocateAligned(size, alignment < kTrackerBytes ? kTrackerBytes : alignment);
@@ -69,6 +82,7 @@ void* AllocateUncached(size_t size, size_t alignment) noexcept {
 void FreeUncached(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
+  if (options.hardened) return FreeHardenedUncached(p);
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c == kNoClass) return Free(p);
   if (HasThreadSettings()) thread_settings.Freed(kClassSize[c]);
@@ -79,6 +93,7 @@ void FreeUncached(void* p) noexcept {
 
 size_t ResizeInPlace(void* p, size_t size) noexcept {
   EnsureInit();
+  if (options.hardened) return hardened::ResizeInPlace(p, size);
   const size_t before = UsableSize(p, "xallocx");
   if (ObjectClassAt(page_map, p) != kNoClass || ClassOf(size) != kNoClass) return before;
   const size_t good = GoodSize(size, 1);

@@ -22,6 +22,24 @@ void* Filled(void* p, size_t size) noexcept;
 // Sets errno and returns nullptr, or aborts if the option abort_on_oom is set.
 GRANARY_COLD void* Refused(size_t size) noexcept;
 
+// An object of a small class from the caches, or from the layers below them.
+void* AllocateClass(SizeClass c, size_t requested) noexcept;
+// Frees p, which is in no slab and is no block of the shared heap: an object of an arena, or misuse.
+GRANARY_COLD void FreeOfArena(void* p) noexcept;
+[[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
+
+// The same calls with option hardened (heap_hardened.cc).
+namespace hardened {
+void Init() noexcept;
+void* Allocate(size_t size, size_t alignment) noexcept;
+void Free(void* p) noexcept;
+void* Reallocate(void* p, size_t size) noexcept;
+size_t UsableSize(const void* p, const char* verb) noexcept;
+size_t ResizeInPlace(void* p, size_t size) noexcept;
+// Frees the objects that wait in quarantine; aborts if one was written to.
+void FlushQuarantine() noexcept;
+}  // namespace hardened
+
 // Calls of a thread with thread settings (front/thread_settings.h).
 GRANARY_COLD void* AllocateWithSettings(size_t size, size_t alignment, bool zero) noexcept;
 GRANARY_COLD void FreeWithSettings(void* p) noexcept;

@@ -40,6 +40,18 @@ void Describe(Writer& w, const MisuseReport& r) {
       w.Text("sized free of ").Number(r.given).Text(" bytes at ").Hex(AddressOf(r.p));
       w.Text(", the wrong size: an object of ").Number(r.size).Text(" bytes lies there");
       return;
+    case Misuse::kWrittenBehind:
+      w.Text("write behind an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
+      w.Text(" (seen by ").Text(r.verb).Text("); the bytes behind its end were changed");
+      return;
+    case Misuse::kWrittenBefore:
+      w.Text("write before an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
+      w.Text(" (seen by ").Text(r.verb).Text("), or behind the object that precedes it");
+      return;
+    case Misuse::kWrittenFree:
+      w.Text("write after free: the free object of ").Number(r.size).Text(" bytes at ");
+      w.Hex(AddressOf(r.p)).Text(" was changed (seen by ").Text(r.verb).Text(")");
+      return;
   }
 }
 

@@ -21,6 +21,7 @@ SizeClass LargestCached() {
 }
 
 bool WantsReadyLists() {
+  if (options.hardened) return false;
   return options.ready_lists == 0 ? !arch::ForwardsStoresFast() : options.ready_lists == 1;
 }
 
@@ -28,12 +29,15 @@ bool WantsReadyLists() {
 
 void Layers::Bind() noexcept {
   UseReadyLists(WantsReadyLists());
+  if (options.hardened) TakeSlowPaths();
   pages_.Bind(page_map, metadata_);
   central_.Bind(page_map, metadata_, pages_);
   depot_.Bind(metadata_, central_);
   front_.Bind(metadata_, depot_);
   pages_.Init();
+  pages_.SetGuards(options.hardened);
   central_.Init();
+  central_.SetGuards(options.hardened);
   front_.Init();
   front_.SetLargestCached(LargestCached());
 }
@@ -41,7 +45,7 @@ void Layers::Bind() noexcept {
 void Layers::Free(void* p) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c == kNoClass) return FreeLarge(p, pages_.LargeSize(p));
-  if ((options.junk & 2) != 0) FillFreed(c, p);
+  if (options.FillsFreed()) FillFreed(c, p);
   front_.Free(c, p);
 }
 

@@ -38,6 +38,7 @@ struct FakeOsState {
   unsigned cpus = 2;
   bool can_abort = true;
   bool can_move = true;
+  bool can_guard = true;
   size_t most_committed = kNever, moves_until_loss = kNever;
   std::function<void()> during_purge, during_commit;
 };
@@ -104,6 +105,20 @@ struct FakeOs {
     return Linux::Purge(p, bytes);
   }
 
+  // On any kernel, by the protection of the pages.
+  static bool Guard(void* p, size_t bytes) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(bytes > 0 && Holds(p, bytes));
+    if (!state.can_guard || !Linux::Purge(p, bytes)) return false;
+    Linux::Decommit(p, bytes);
+    return true;
+  }
+  static void Unguard(void* p, size_t bytes) noexcept {
+    std::lock_guard hold(state.mutex);
+    GRANARY_CHECK(Holds(p, bytes));
+    GRANARY_CHECK(Linux::Commit(p, bytes));
+  }
+
   static void Clear(void* p, size_t bytes) noexcept {
     GRANARY_CHECK(IsMapped(p, bytes));
     Linux::Clear(p, bytes);
@@ -167,7 +182,7 @@ struct FakeOs {
     state.now = 0;
     state.populate_nanos = 0;
     state.cpus = 2;
-    state.can_abort = state.can_move = true;
+    state.can_abort = state.can_move = state.can_guard = true;
     state.most_committed = state.moves_until_loss = kNever;
     state.during_purge = state.during_commit = nullptr;
   }
@@ -201,6 +216,7 @@ struct FakeOs {
   static void SetCpus(unsigned cpus) { state.cpus = cpus; }
   static void SetCanAbort(bool can) { state.can_abort = can; }
   static void SetCanMove(bool can) { state.can_move = can; }
+  static void SetCanGuard(bool can) { state.can_guard = can; }
   static FakeOsCounts counts() {
     std::lock_guard hold(state.mutex);
     return state.counts;

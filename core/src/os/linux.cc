@@ -20,6 +20,10 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -265,6 +269,23 @@ MoveResult Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
     result.bytes += step;
   }
   return result;
+}
+
+bool Linux::Guard(void* p, size_t bytes) noexcept {
+  return !Failed(Advise(p, bytes, MADV_GUARD_INSTALL));
+}
+
+void Linux::Unguard(void* p, size_t bytes) noexcept { Advise(p, bytes, MADV_GUARD_REMOVE); }
+
+// From the random bytes that the kernel gives each process. Both words are mixed, because glibc
+// uses them as they are.
+uint64_t Linux::Secret() noexcept {
+  uint64_t words[2] = {NowNanos(), ProcessId()};
+  if (const unsigned long at = getauxval(AT_RANDOM); at != 0) {
+    __builtin_memcpy(words, reinterpret_cast<const void*>(at), sizeof words);
+  }
+  const uint64_t mixed = (words[0] ^ (words[1] << 32 | words[1] >> 32)) * 0x9e3779b97f4a7c15u;
+  return (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u ^ words[1];
 }
 
 size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }

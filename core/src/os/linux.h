@@ -29,12 +29,16 @@ struct Linux {
   static void Decommit(void* p, size_t bytes) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;
   static bool Purge(void* p, size_t bytes) noexcept;
+  static bool Guard(void* p, size_t bytes) noexcept;
+  static void Unguard(void* p, size_t bytes) noexcept;
   static void Clear(void* p, size_t bytes) noexcept;
   static bool Populate(void* p, size_t bytes) noexcept;
   static void AllowHuge(void* p, size_t bytes, bool allow) noexcept;
   static void SplitHuge(void* p) noexcept;
   static MoveResult MovePages(void* from, size_t bytes, void* to) noexcept;
   static size_t PageSize() noexcept;
+  // A number that differs between processes and that the program does not know.
+  static uint64_t Secret() noexcept;
   static uint64_t NowMillis() noexcept;
   static uint64_t ThreadNanos() noexcept;
   static unsigned CpuCount() noexcept;

@@ -37,6 +37,12 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   // refused.
   { T::Purge(p, n) }
   noexcept->std::same_as<bool>;
+  // Takes the access to the pages away and purges them, until Unguard; needs no mapping of its own.
+  // False if the kernel has no such guards, or refuses.
+  { T::Guard(p, n) }
+  noexcept->std::same_as<bool>;
+  { T::Unguard(p, n) }
+  noexcept;
   // Where Purge was refused: clears what is resident, and makes no other page resident.
   { T::Clear(p, n) }
   noexcept;

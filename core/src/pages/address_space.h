@@ -216,7 +216,7 @@ class AddressSpace {
     core_->figures.Map(count * Tracker::kGranules);
     transit_->Take(first, count);
     char* const base = first->base;
-    bool done;
+    bool done, guarded;
     {
       typename Transit<System>::Unlocked out(*transit_);
       done = System::Commit(base, bytes);
@@ -225,7 +225,9 @@ class AddressSpace {
         done = false;
       }
       if (done && slow && chunk->huge) System::AllowHuge(base, bytes, false);
+      guarded = done && core_->guards && System::Guard(base, bytes);
     }
+    for (size_t i = 0; guarded && i < count; ++i) first[i].guarded = true;
     if (done) {
       transit_->Return(first, count);
     } else {

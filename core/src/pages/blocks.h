@@ -58,6 +58,7 @@ class Blocks {
   // Changes the size without moving; false if the space behind is taken.
   bool Resize(void* p, size_t bytes) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
+    const size_t requested = bytes;
     bytes = RoundUp(bytes, core_->os_page);
     {
       Locked hold(core_->mutex);
@@ -73,7 +74,7 @@ class Blocks {
       const bool shrinks = bytes < head->bytes;
       core_->figures.ResizeBlock(head->bytes, bytes);
       head->bytes = bytes;
-      SetRequested(head, bytes);
+      SetRequested(head, requested);
       if (shrinks) Trim(head, DivideUp(bytes, kTrackerBytes));
     }
     PurgeBehind(head);  // a block that grew may have taken a dirty region, and not all of it

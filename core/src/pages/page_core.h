@@ -30,6 +30,7 @@ struct PageCore {
   FreeRuns free;
   PageFigures figures;
   size_t os_page = 0;
+  bool guards = false;  // option hardened: memory without an owner is guarded
 
   Tracker* At(const Tracker* first, size_t index) const {
     return map->TrackerAt(first->base + index * kTrackerBytes);

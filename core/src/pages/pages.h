@@ -81,6 +81,21 @@ class PageHeap {
   bool CutLarge(void* p, size_t lost_at) noexcept { return blocks_.CutBefore(p, lost_at); }
   size_t LargeSize(const void* p) const noexcept { return blocks_.SizeOf(p); }
 
+  // The tracker that begins the block at p, or nullptr.
+  Tracker* BlockAt(const void* p) const noexcept {
+    return LargeSize(p) == 0 ? nullptr : core_.map->TrackerAt(p);
+  }
+
+  // ---- guards: the owner of memory in a guarded region unguards what it uses ----
+  // Call it before the first allocation.
+  void SetGuards(bool on) { core_.guards = on; }
+  bool IsGuarded(const void* p) const noexcept { return core_.map->TrackerAt(p)->guarded; }
+  void Unguard(void* p, size_t bytes) noexcept {
+    if (IsGuarded(p)) System::Unguard(p, bytes);
+  }
+  // Before memory is freed: purges and guards it. False if it is as it was.
+  bool Guard(void* p, size_t bytes) noexcept { return IsGuarded(p) && System::Guard(p, bytes); }
+
   // What lies at p, an address that begins no object, for the report of a misuse.
   enum class Place { kOutside, kFree, kInside };
   Place PlaceOf(const void* p) noexcept {

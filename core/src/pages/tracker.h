@@ -2,6 +2,7 @@
 // are dirty, and the length of its longest free run.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,8 +40,10 @@ struct Tracker {
   bool moved_in = false;      // its pages came from elsewhere once
   bool huge_allowed = false;  // the kernel may back it with one page on touch
   bool filled = false;        // and may have done so, for what is in use of it (filled_regions.h)
+  bool guarded = false;       // committed under a guard: what has no owner cannot be accessed
   bool split = false;         // but not any more, as parts of it were purged (huge_pages.h)
   uint8_t leaving = 0;        // runs behind the end of its block that are being purged
+  std::atomic<uint32_t> object{0};  // for the owner of the block (hardened/guarded_blocks.h)
   uint32_t trackers = 0;      // of the run (kFree, its first) or block (kLargeHead)
   size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
   size_t requested = 0;       // likewise, not rounded where that is known

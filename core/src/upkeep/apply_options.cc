@@ -20,7 +20,9 @@ size_t CacheBudget() {
 void ApplyOptions() noexcept {
   layers.front().SetBudget(CacheBudget());
   layers.metadata().SetHuge(static_cast<Metadata<Linux>::Huge>(options.metadata_thp));
-  layers.pages().SetHuge(static_cast<PageHeap<Linux>::Huge>(options.huge_pages));
+  using Huge = PageHeap<Linux>::Huge;
+  // A huge page holds no guard.
+  layers.pages().SetHuge(options.hardened ? Huge::kNever : static_cast<Huge>(options.huge_pages));
   // A process that starts does not read the kernel's files about limits, because it may never need
   // them.
   if (layers.ready() || options.soft_limit > 0 || options.hard_limit > 0) upkeep.ApplyLimits();

@@ -75,6 +75,7 @@ type options struct {
 	root, lib       string
 	set             []string
 	restart, dryRun bool
+	hardened        bool
 	settle, timeout time.Duration
 	asJSON          bool
 }
@@ -93,6 +94,7 @@ func setupEnable(fs *pflag.FlagSet) cli.Action {
 	var o options
 	o.patience(fs)
 	fs.StringArrayVar(&o.set, "option", nil, "an option of the library, as `name=value`; may be given again")
+	fs.BoolVar(&o.hardened, "hardened", false, "the same as --option hardened=true: check every malloc and free, at a cost")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	fs.StringVar(&o.lib, "lib", "", "the `library` to preload (default: libgranary.so beside this command, or installed)")
 	o.place(fs)
@@ -179,6 +181,9 @@ func (o options) enable(ctx context.Context, env cli.Env, name string) error {
 	library, err := o.library(env, m)
 	if err != nil {
 		return err
+	}
+	if o.hardened {
+		o.set = append(o.set, "hardened=true")
 	}
 	conf, err := conf(m.file(library), o.set)
 	if err != nil {

@@ -133,6 +133,7 @@ func at(values []uint64, i int) uint64 {
 func (c *capture) classes() ([]Class, []CacheInfo) {
 	l := c.t.layout
 	small := int(min(l.constant("classes.small"), uint64(len(l.classes)))) // the constant may be damaged
+	guard, _ := c.first("central.guard")
 	slabs, free := c.values("central.slabs"), c.values("central.free_objects")
 	partial, clean := c.values("central.partial_slabs"), c.values("central.clean_bytes")
 	medium, depot := c.values("central.medium_used"), make([]uint64, max(small, 1))
@@ -141,7 +142,7 @@ func (c *capture) classes() ([]Class, []CacheInfo) {
 	waits, mediumWaits := c.values("lock.central.contentions"), c.values("lock.central_medium.contentions")
 	classes := make([]Class, 0, len(l.classes))
 	for i, row := range l.classes {
-		k := Class{Size: row.size, Smaller: row.smaller, Small: i < small, SlabBytes: row.slabBytes, SlabObjects: row.slabObjects}
+		k := Class{Size: row.size, Smaller: row.smaller, Small: i < small, SlabBytes: row.slabBytes, SlabObjects: row.objectsBefore(guard)}
 		k.Allocations = at(uncached, i)
 		if k.Small {
 			k.Contentions = at(waits, i)
@@ -187,6 +188,14 @@ func (c *capture) countCaches(classes []Class) []CacheInfo {
 		caches = append(caches, info)
 	}
 	return caches
+}
+
+// objectsBefore is how many objects a slab has that ends with a guard of so many bytes, which only long slabs have.
+func (row classRow) objectsBefore(guard uint64) uint64 {
+	if guard == 0 || row.size == 0 || row.slabBytes/8 < guard {
+		return row.slabObjects
+	}
+	return (row.slabBytes - guard) / row.size
 }
 
 // lists are the lists of a cache that hold objects of a class.

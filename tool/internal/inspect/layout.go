@@ -254,7 +254,7 @@ var neededConstants = []string{
 
 var neededCells = []string{
 	"heap.ready", "front.caches", "front.shared", "front.uncached", "depot.objects", "central.slabs", "central.free_objects",
-	"central.partial_slabs", "central.clean_bytes", "central.medium_used", "central.released",
+	"central.partial_slabs", "central.clean_bytes", "central.medium_used", "central.released", "central.guard",
 	"pages.large", "pages.large_requested", "pages.large_allocations", "pages.large_frees",
 	"pages.released", "pages.mapped", "pages.os_page", "upkeep.helper",
 }

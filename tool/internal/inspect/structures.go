@@ -174,12 +174,14 @@ func (w *walker) slab(s wanted, at slabOffsets, within Range) (Slab, bool) {
 		return Slab{}, false
 	}
 	row := w.l.classes[class]
-	if base < within.Start || base >= within.End || base%w.h.Granule != 0 || objects != row.slabObjects || free > row.slabObjects {
+	guard, _ := w.c.first("central.guard") // of the shared heap; slabs of arenas have none
+	fits := objects == row.slabObjects || objects == row.objectsBefore(guard)
+	if base < within.Start || base >= within.End || base%w.h.Granule != 0 || !fits || free > objects {
 		w.damage("the slab described at %#x says it has %d of %d objects free at %#x", s.address, free, objects, base)
 		return Slab{}, false
 	}
 	return Slab{
 		Address: base, Bytes: row.slabBytes, Class: int(class), ObjectSize: row.size,
-		Objects: int(row.slabObjects), Free: int(free), CleanPages: n(at.clean, 8),
+		Objects: int(objects), Free: int(free), CleanPages: n(at.clean, 8),
 	}, true
 }

@@ -17,12 +17,13 @@ type Exec func(path string, argv, environ []string) error
 
 // Row is the command `granary run`.
 var Row = cli.Command{
-	Name: "run", Usage: "[--lib PATH] [--] CMD [ARG...]", Takes: cli.Programs,
+	Name: "run", Usage: "[--lib PATH] [--hardened] [--] CMD [ARG...]", Takes: cli.Programs,
 	Summary: "run a program under Granary",
 	About: `It puts libgranary.so first in LD_PRELOAD and becomes the program. If the program cannot be preloaded,
 because it is static, setuid or built for another machine, it prints the reason and starts nothing.`,
 	Examples: []cli.Example{
 		{Line: "run -- redis-server --port 7000", Does: "a server"},
+		{Line: "run --hardened -- ./server", Does: "with every malloc and free checked"},
 		{Line: "run --lib ./libgranary.so ./app", Does: "with a library of your own build"},
 	},
 	Exits: []cli.Exit{
@@ -39,7 +40,13 @@ because it is static, setuid or built for another machine, it prints the reason 
 func setup(fs *pflag.FlagSet, caller Credentials, exec Exec) cli.Action {
 	fs.SetInterspersed(false) // options after the program are the program's
 	lib := fs.String("lib", "", "the `library` to preload (default: libgranary.so beside this command, or installed)")
-	return func(_ context.Context, env cli.Env, args []string) error { return Run(env, caller, exec, *lib, args) }
+	hardened := fs.Bool("hardened", false, "set the option hardened: find writes beyond objects and after free, at a cost")
+	return func(_ context.Context, env cli.Env, args []string) error {
+		if *hardened {
+			env.Environ = WithOption(env.Environ, "hardened:true")
+		}
+		return Run(env, caller, exec, *lib, args)
+	}
 }
 
 // Run starts the program that args name with libgranary.so in front. It returns only on failure, with

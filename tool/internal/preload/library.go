@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -108,6 +109,22 @@ func preloadable(path string) (string, error) {
 		return "", fmt.Errorf("LD_PRELOAD cannot hold %q, as a colon or space separates its entries; move the library", path)
 	}
 	return path, nil
+}
+
+// WithOption is environ with a setting, as in "hardened:true", at the end of GRANARY_CONF, where it overrides what
+// stands before it.
+func WithOption(environ []string, setting string) []string {
+	const name = "GRANARY_CONF="
+	out := slices.Clone(environ)
+	for i, entry := range out {
+		old, found := strings.CutPrefix(entry, name)
+		if !found {
+			continue
+		}
+		out[i] = name + strings.TrimPrefix(old+","+setting, ",")
+		return out
+	}
+	return append(out, name+setting)
 }
 
 // Environ is environ with library first in LD_PRELOAD; what was there stays behind it.

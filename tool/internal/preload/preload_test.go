@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,18 @@ func TestRunStartsTheProgramWithTheLibraryFirst(t *testing.T) {
 	}
 	if last := gotEnv[len(gotEnv)-1]; last != "LD_PRELOAD="+library+":/x.so" {
 		t.Errorf("environment ends with %s", last)
+	}
+}
+
+func TestWithOptionOverridesWhatStandsBefore(t *testing.T) {
+	for _, c := range []struct{ before, want []string }{
+		{nil, []string{"GRANARY_CONF=hardened:true"}},
+		{[]string{"A=b", "GRANARY_CONF="}, []string{"A=b", "GRANARY_CONF=hardened:true"}},
+		{[]string{"GRANARY_CONF=hardened:false,retain:false", "A=b"}, []string{"GRANARY_CONF=hardened:false,retain:false,hardened:true", "A=b"}},
+	} {
+		if got := WithOption(c.before, "hardened:true"); !slices.Equal(got, c.want) {
+			t.Errorf("%q with the option is %q, not %q", c.before, got, c.want)
+		}
 	}
 }
 

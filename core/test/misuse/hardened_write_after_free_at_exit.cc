@@ -1,0 +1,11 @@
+// dies: granary: write after free: the free object of 112 bytes
+// env: GRANARY_CONF=hardened:true
+// A freed object is written to, and not used again before the program ends.
+#include "../check.h"
+
+int main() {
+  char* block = static_cast<char*>(Hide(malloc(100)));
+  CHECK(block != nullptr);
+  free(block);
+  static_cast<char*>(Hide(block))[50] = 1;
+}
