@@ -52,6 +52,24 @@ inline size_t LifetimeRow(uint64_t nanos) {
   return row < kLifetimes ? row : kLifetimes - 1;
 }
 
+// The histogram row for a request of this size.
+inline size_t SizeRow(uint64_t requested) {
+  const auto row = static_cast<size_t>(std::bit_width(requested - (requested != 0)));
+  return row < kSizes ? row : kSizes - 1;
+}
+
+// The row of a thread; the last row when all others are taken.
+inline ThreadRow& RowOf(Head& head, uint32_t thread) {
+  for (size_t i = 0; i < kMostThreads; ++i) {
+    ThreadRow& row = head.threads[(thread + i) % kMostThreads];
+    if (row.thread == thread) return row;
+    if (row.thread != 0) continue;
+    row.thread = thread;
+    return row;
+  }
+  return head.threads[kMostThreads];
+}
+
 inline uint64_t HashOf(const uintptr_t* frames, size_t depth) {
   uint64_t hash = depth;
   for (size_t i = 0; i < depth; ++i) {
@@ -158,6 +176,9 @@ bool Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t*
   table_->ends.early += taken.ends.early;
   table_->ends.guessed += taken.ends.guessed;
   table_->lost.reentered = reentered_.load(std::memory_order_relaxed);
+  const uint64_t objects = ObjectsFor(taken.bytes, table_->rate);
+  table_->sizes[SizeRow(taken.requested)] += objects;
+  Add(RowOf(*table_, taken.thread).allocated, AmountOf(objects, taken.bytes, taken.requested));
   const uint32_t row = StackOf(frames, depth);
   if (row == kNoStack) {
     ++table_->lost.stacks;
@@ -168,7 +189,6 @@ bool Recorder<System>::Record(PageMap& map, const Taken& taken, const uintptr_t*
     ++table_->lost.samples;
     return false;
   }
-  const uint64_t objects = ObjectsFor(taken.bytes, table_->rate);
   {
     Changing change(sample->sequence);
     sample->address = AddressOf(taken.p);
@@ -216,6 +236,7 @@ void Recorder<System>::Remove(PageMap& map, Sample& sample, uint64_t nanos,
   }
   ProbeFree(sample.address, amount.bytes);
   Add(table_->freed, amount);
+  Add(RowOf(*table_, thread).freed, amount);
   --table_->live_samples;
   index_.Remove(sample.address);
   if (sample.size_class != kNoClass) {

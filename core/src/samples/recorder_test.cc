@@ -72,6 +72,42 @@ TEST_F(RecorderTest, FollowsASampleToItsEnd) {
   EXPECT_EQ(head().live_samples, 0u);
 }
 
+TEST_F(RecorderTest, CountsSizesOfRequests) {
+  const uintptr_t frame = 0xa;
+  size_t i = 0;
+  for (const size_t requested :
+       {size_t{0}, size_t{1}, size_t{2}, size_t{32}, size_t{33}, size_t{40}}) {
+    recorder_.Record(*map_, {Object(i++), kClass, 48, requested, 0, 1}, &frame, 1);
+  }
+  const uint64_t one = head().allocated.objects / 6;
+  EXPECT_EQ(head().sizes[0], 2 * one) << "nothing and one byte";
+  EXPECT_EQ(head().sizes[1], one);
+  EXPECT_EQ(head().sizes[5], one) << "32 bytes";
+  EXPECT_EQ(head().sizes[6], 2 * one) << "33 to 64 bytes";
+  EXPECT_EQ(SizeRow(~uint64_t{0}), kSizes - 1);
+}
+
+TEST_F(RecorderTest, CountsWhatEachThreadAllocatesAndFrees) {
+  const uintptr_t frame = 0xa;
+  const auto record = [&](size_t i, uint32_t thread) {
+    recorder_.Record(*map_, {Object(i), kClass, 48, 40, 0, thread}, &frame, 1);
+  };
+  for (size_t i = 0; i < 3; ++i) record(i, 7);
+  record(3, 7 + kMostThreads);  // of the same hash
+  Free(0, 1, 7 + kMostThreads);
+  EXPECT_EQ(head().threads[7].thread, 7u);
+  EXPECT_EQ(head().threads[7].allocated.samples, 3u);
+  EXPECT_EQ(head().threads[7].freed.samples, 0u);
+  EXPECT_EQ(head().threads[8].thread, 7 + kMostThreads);
+  EXPECT_EQ(head().threads[8].allocated.samples, 1u);
+  EXPECT_EQ(head().threads[8].freed.bytes, head().allocated.bytes / 4)
+      << "by the thread that frees";
+  for (uint32_t i = 0; i < kMostThreads; ++i) record(10 + i, 1000 + i);
+  const ThreadRow& others = head().threads[kMostThreads];
+  EXPECT_EQ(others.thread, 0u);
+  EXPECT_EQ(others.allocated.samples, 2u) << "two rows were taken before";
+}
+
 TEST_F(RecorderTest, MarksTemporaryObjects) {
   Record(1, 0, 0xa);
   Free(1, 900'000);

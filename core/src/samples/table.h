@@ -29,6 +29,13 @@ inline constexpr size_t kLifetimes = 24;
 // An object that its own thread frees within this time is temporary.
 inline constexpr uint64_t kTemporaryNanos = 1000000;
 
+// Row i of a histogram of sizes: requests of at most 2^i bytes, but of more than 2^(i-1). The last
+// row holds all larger requests.
+inline constexpr size_t kSizes = 48;
+
+// Number of threads whose samples are counted apart. A further row counts all other threads.
+inline constexpr size_t kMostThreads = 256;
+
 // An estimate of a set of objects.
 struct Amount {
   uint64_t samples;
@@ -80,6 +87,13 @@ struct Ends {
   uint64_t guessed;  // stacks with frames that were found by frame pointers alone, complete or not
 };
 
+// What a thread allocated and freed. Rows are found by the hash of the thread.
+struct ThreadRow {
+  uint32_t thread;  // as from gettid; 0: the row is free, or the one of all other threads
+  uint32_t padding;
+  Amount allocated, freed;
+};
+
 struct Head {
   uint64_t generation;     // changes whenever the samples are discarded; 0 when there is no profile
   uint64_t rate;           // mean bytes between two samples
@@ -99,6 +113,9 @@ struct Head {
   uint64_t allocations_before[kMaxClasses];
   uint64_t live_before[kMaxClasses];
   uint64_t large_live_bytes;
+  // Of all samples, also of those without a row for their stack or for themselves.
+  uint64_t sizes[kSizes];  // of requests, in objects / kObjectScale
+  ThreadRow threads[kMostThreads + 1];
 };
 
 // Offsets of the arrays from the head.

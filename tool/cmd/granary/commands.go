@@ -9,6 +9,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/bench/services"
 	"github.com/granary-allocator/granary/tool/internal/bench/suite"
+	"github.com/granary-allocator/granary/tool/internal/calls"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/cold"
 	"github.com/granary-allocator/granary/tool/internal/ctl"
@@ -61,6 +62,7 @@ func commands() []cli.Command {
 		in(groupInspect, profile.Diff),
 		in(groupInspect, profile.Agent),
 		in(groupInspect, leaks.Row),
+		in(groupInspect, calls.Row),
 		in(groupInspect, ctl.Row),
 		in(groupInspect, doctor.Row),
 		in(groupInspect, size.Row),

@@ -114,6 +114,8 @@ func (r *sampleReader) read() (*Samples, error) {
 		return nil, err
 	}
 	r.before(s)
+	r.sizes(s)
+	r.threads(s)
 	s.For = r.duration(s, started)
 	again, err := r.rows(r.table, r.constant("head.bytes"), 1)
 	if err != nil {
@@ -278,5 +280,30 @@ func (r *sampleReader) before(s *Samples) {
 			b.Size, b.Bytes = 0, r.of(r.head, "head.large_live_bytes", 8)
 		}
 		s.Before = append(s.Before, b)
+	}
+}
+
+func (r *sampleReader) sizes(s *Samples) {
+	if _, ok := r.l.constants["profile.head.sizes"]; !ok { // an older library
+		return
+	}
+	for i := range min(r.constant("size_rows"), 64) {
+		v, _ := number(r.head, r.constant("head.sizes")+8*i, 8)
+		s.Sizes = append(s.Sizes, float64(v)/float64(r.constant("object_scale")))
+	}
+}
+
+func (r *sampleReader) threads(s *Samples) {
+	const mostThreads = 1 << 16
+	size, at := r.constant("thread.bytes"), r.constant("head.threads")
+	for i := range min(r.constant("thread_rows"), mostThreads) {
+		if at+(i+1)*size > uint64(len(r.head)) {
+			return
+		}
+		row := r.head[at+i*size : at+(i+1)*size]
+		t := Thread{ID: int(r.of(row, "thread.id", 4)), Allocated: r.amount(row, "thread.allocated"), Freed: r.amount(row, "thread.freed")}
+		if t.Allocated.Samples+t.Freed.Samples > 0 {
+			s.Threads = append(s.Threads, t)
+		}
 	}
 }

@@ -16,6 +16,17 @@ type Samples struct {
 	Stacks     []Stack
 	Live       []Sample
 	Before     []Before // what lived when sampling was switched on
+	// Sizes counts allocations by the requested size: row i holds those of at most 2^i bytes, but of more
+	// than 2^(i-1), the last row all larger ones. Sizes and Threads include samples whose stack or whose
+	// object had no room; older libraries have neither.
+	Sizes   []float64
+	Threads []Thread
+}
+
+// A Thread is what one thread allocated and freed. ID 0 is the sum of threads without a row of their own.
+type Thread struct {
+	ID               int
+	Allocated, Freed Amount
 }
 
 // Lost counts samples that could not be kept.
