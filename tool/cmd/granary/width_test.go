@@ -52,12 +52,15 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 held = [bytes(100 + i % 900) for i in range(200000)]
 del held[::2]
 print('ready', flush=True)
-time.sleep(600)`, "LD_PRELOAD="+testkit.Library(t))
+while True:
+    more = [bytes(100 + i % 900) for i in range(20000)]
+    time.sleep(0.05)`, "LD_PRELOAD="+testkit.Library(t))
 	pid := strconv.Itoa(python.Pid)
 	for _, line := range []string{
 		"ps", "ps --allocator granary", "why PID", "why 1", "heap PID", "heap PID --pages",
 		"stats PID --classes --caches --locks --options", "ctl PID purge", "doctor", "doctor PID", "doctor sh",
-		"size 100 64KiB 3MiB", "profile PID --seconds 1", "profile PID --seconds 1 --pins", "status", "peers list",
+		"size 100 64KiB 3MiB", "profile PID --seconds 1", "profile PID --seconds 1 --pins",
+		"profile PID --seconds 1 --alloc", "leaks PID --for 3s", "cold PID --seconds 1", "ctl PID flush", "status", "peers list",
 		"model redis --keys 1M --value 100", "model memcached --keys 1M --value 100", "model container map --count 1M",
 		"model mariadb --connections 100", "model rax --keys 1000 --key {hex:8}",
 	} {

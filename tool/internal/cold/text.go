@@ -9,10 +9,11 @@ import (
 )
 
 func (r Report) write(w io.Writer, width, limit int) {
-	fmt.Fprintf(w, "%s: watched for %.1f s in %s, by %s\n\n", r.Title, r.Seconds, term.Counted(r.Intervals, "interval"), r.Source)
-	fmt.Fprintf(w, "Live memory: %s, in memory %s. The process has %s in swap.\n", term.Bytes(r.Live), term.Bytes(r.InMemory), term.Bytes(r.Swap))
+	term.Line(w, "%s: watched for %.1f s in %s, by %s", r.Title, r.Seconds, term.Counted(r.Intervals, "interval"), r.Source)
+	fmt.Fprintln(w)
+	term.Line(w, "Live memory: %s, in memory %s. The process has %s in swap.", term.Bytes(r.Live), term.Bytes(r.InMemory), term.Bytes(r.Swap))
 	r.ages().Write(w, width)
-	fmt.Fprintf(w, "Cold pages, which page out removes from memory: %s\n", term.Bytes(r.ColdPages))
+	term.Line(w, "Cold pages, which page out removes from memory: %s", term.Bytes(r.ColdPages))
 	if len(r.Classes) > 0 {
 		fmt.Fprintf(w, "\nBy size class; COLD: not accessed for %.1f s\n", r.Seconds)
 		r.classes(limit).Write(w, width)
@@ -21,10 +22,12 @@ func (r Report) write(w io.Writer, width, limit int) {
 		fmt.Fprintln(w, "\nBy stack, estimated from samples, the innermost function first")
 		r.stacks(limit).Write(w, width)
 	} else {
-		fmt.Fprintln(w, "\nSampling is off, so stacks are not known: start it with `granary profile PID`, and repeat this command.")
+		fmt.Fprintln(w)
+		term.Line(w, "Sampling is off, so stacks are not known: start it with `granary profile PID`, and repeat this command.")
 	}
 	c := r.Cost
-	fmt.Fprintf(w, "\nCost: %.1f ms in the kernel, %s of the watch; mmap and munmap of the process waited at most %.1f ms at a time.\n",
+	fmt.Fprintln(w)
+	term.Line(w, "Cost: %.1f ms in the kernel, %s of the watch; mmap and munmap of the process waited at most %.1f ms at a time.",
 		1000*(c.ForgettingSeconds+c.ReadingSeconds), term.Percent(c.ForgettingSeconds+c.ReadingSeconds, r.Seconds), 1000*c.LongestSeconds)
 }
 
@@ -52,7 +55,7 @@ func (r Report) classes(limit int) term.Table {
 }
 
 func (r Report) stacks(limit int) term.Table {
-	t := term.Table{Header: []string{" IN MEMORY", " COLD", " OF IT", "STACK"}}
+	t := term.Table{Header: []string{" IN MEMORY", " COLD", " OF IT", "STACK"}, Fold: true}
 	for i, s := range r.Stacks {
 		if limit > 0 && i == limit {
 			break

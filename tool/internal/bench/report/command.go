@@ -105,7 +105,7 @@ func Print(out io.Writer, r *result.Results, goal advice.Goal) {
 		for _, t := range Tables(fmt.Sprintf("%s under %s: medians of %s, %.0f s", r.Scenario, who, term.Counted(r.Rounds, "round"), r.Seconds), r, against(r)) {
 			t.Terminal(out, width)
 		}
-		fmt.Fprint(out, Legend(against(r)))
+		term.Line(out, "%s", strings.ReplaceAll(strings.TrimSpace(Legend(against(r))), "\n", " "))
 		Advise(out, r, goal, "")
 	}
 	Remarks(out, r)
@@ -128,7 +128,11 @@ func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) 
 	if !ok || len(r.Contenders) < 2 {
 		return
 	}
-	fmt.Fprintf(out, "\n%s\n\n", strings.Join(verdict.Text(), "\n"))
+	fmt.Fprintln(out)
+	for _, line := range verdict.Text() {
+		term.Line(out, "%s", line)
+	}
+	fmt.Fprintln(out)
 	if service == "" {
 		return
 	}

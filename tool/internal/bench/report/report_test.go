@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
+
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -226,5 +229,30 @@ func TestWhereGranaryLosesComesFirstAndASingleRoundShowsNothing(t *testing.T) {
 	alone.Contenders = alone.Contenders[1:2]
 	if got := Losses(alone); got != nil {
 		t.Errorf("alone it loses to %+v", got)
+	}
+}
+
+// A table of many allocators is divided; each part fits, and no value is lost.
+func TestAWideTableIsDividedIntoParts(t *testing.T) {
+	table := Table{Title: "Example", Header: []string{""}, Rows: [][]string{{"  wall time, s"}, {"  peak RSS"}}, Breaks: map[int]bool{1: true}}
+	for i := 10; i < 21; i++ {
+		table.Header = append(table.Header, fmt.Sprintf("allocator%d", i))
+		for row := range table.Rows {
+			table.Rows[row] = append(table.Rows[row], fmt.Sprintf("%d.%d MiB\n±1 %% ×1.04", i, row))
+		}
+	}
+	for _, width := range []int{30, 80, 120} {
+		var out bytes.Buffer
+		table.Terminal(&out, width)
+		if text.LongestLineLen(out.String()) > width {
+			t.Errorf("%d columns:\n%s", width, out.String())
+		}
+		for i := 10; i < 21; i++ {
+			for _, want := range []string{fmt.Sprintf("allocator%d", i), fmt.Sprintf("%d.0 MiB", i), fmt.Sprintf("%d.1 MiB", i)} {
+				if strings.Count(out.String(), want) != 1 {
+					t.Errorf("%d columns: %q is not there once:\n%s", width, want, out.String())
+				}
+			}
+		}
 	}
 }

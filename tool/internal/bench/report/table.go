@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -105,13 +106,16 @@ func (t Table) writer(separator string) table.Writer {
 }
 
 // Terminal writes the table for a terminal of the given width in columns; 0 is unlimited. If the table is
-// too wide, the parts of a cell are written on separate lines.
+// too wide, the parts of a cell are written on separate lines, and then the columns below each other.
 func (t Table) Terminal(out io.Writer, width int) {
-	rendered := t.writer(" ").Render()
-	if width > 0 && text.LongestLineLen(rendered) > width {
-		rendered = t.writer("\n").Render()
+	term.Line(out, "%s", t.Title)
+	if rendered := t.writer(" ").Render(); width == 0 || text.LongestLineLen(rendered) <= width {
+		fmt.Fprintf(out, "%s\n\n", rendered)
+		return
 	}
-	fmt.Fprintf(out, "%s\n%s\n\n", t.Title, rendered)
+	for _, part := range t.split(width) {
+		fmt.Fprintf(out, "%s\n\n", part.writer("\n").Render())
+	}
 }
 
 // Markdown writes the table as Markdown.
@@ -158,13 +162,13 @@ func Disturbance(r *result.Results) string {
 // Remarks writes the failures and the remarks of the results.
 func Remarks(out io.Writer, r *result.Results) {
 	if note := Disturbance(r); note != "" {
-		fmt.Fprintf(out, "Note: %s\n", note)
+		term.Line(out, "Note: %s", note)
 	}
 	for _, f := range r.Failures {
 		who := strings.TrimSpace(f.Subject + " " + f.Contender)
-		fmt.Fprintf(out, "%s failed in round %d: %s\n", who, f.Round+1, f.Reason)
+		term.Line(out, "%s failed in round %d: %s", who, f.Round+1, f.Reason)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(out, "Note: %s\n", note)
+		term.Line(out, "Note: %s", note)
 	}
 }
