@@ -138,8 +138,8 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if o.json {
 			return term.JSON(env.Stdout, done)
 		}
-		_, err = fmt.Fprintf(env.Stdout, "process %d %s (%v)\n", pid, done.Message, done.Waited.Round(time.Millisecond))
-		return err
+		term.Line(env.Stdout, "process %d %s (%v)", pid, done.Message, done.Waited.Round(time.Millisecond))
+		return nil
 	}
 }
 

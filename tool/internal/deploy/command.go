@@ -161,7 +161,7 @@ func (o options) machine(env cli.Env) (machine, error) {
 		return machine{}, fmt.Errorf("find the folder of --root: %w", err)
 	}
 	m := machine{root: root, etc: etcUnits, live: root == "/", proc: procfs.Live(), settle: o.settle, patience: o.settle + o.timeout}
-	m.say = func(format string, args ...any) { fmt.Fprintf(env.Stdout, format+"\n", args...) }
+	m.say = func(format string, args ...any) { term.Line(env.Stdout, format, args...) }
 	switch {
 	case !m.live && o.restart:
 		return m, cli.Usagef("--restart and --root do not go together: nothing runs in an image")
