@@ -10,6 +10,7 @@
 #include "heap/heap.h"
 #include "inspection/descriptor.h"
 #include "inspection/measure.h"
+#include "profiler/profiler.h"
 #include "upkeep/apply_options.h"
 #include "upkeep/upkeep.h"
 
@@ -93,6 +94,7 @@ GRANARY_EXPORT int granary_set_options(const char* text) {
   heap::EnsureInit();
   const bool fine = ApplyText(options, text, Source::kRunning);
   ApplyOptions();
+  profiler::ApplyGuardSample();
   return fine ? 0 : -1;
 }
 

@@ -8,6 +8,7 @@
 #include "front/thread_settings.h"
 #include "heap/internal.h"
 #include "profiler/profiler.h"
+#include "profiler/sampled_guards.h"
 #include "upkeep/trim.h"
 #include "upkeep/upkeep.h"
 
@@ -40,6 +41,7 @@ void DieOf(const void* p, const char* verb) noexcept {
 }
 
 void FreeOfArena(void* p) noexcept {
+  if (sampled_guards::Holds(p)) return sampled_guards::Free(p);
   Arena* const arena = OwnerOf(p);
   if (arena == nullptr) DieOf(p, "free");
   arena->Free(p);
@@ -59,6 +61,10 @@ void* SampleDue(void* p, size_t requested) noexcept {
     return p;
   }
   upkeep.Poll();  // a program that rarely leaves its caches takes no other slow path
+  if (void* const guarded = sampled_guards::Allocate(requested); guarded != nullptr) {
+    layers.Free(p);
+    return guarded;
+  }
   profiler::Sample(p, c, kClassSize[c], requested);
   return p;
 }
@@ -133,16 +139,23 @@ void* AllocateZeroed(size_t size) noexcept {
   return p;
 }
 
+// A guarded sample is aligned as malloc aligns; where that is not enough, another object.
+static void* AllocateAlignedClass(SizeClass c, size_t size, size_t alignment) noexcept {
+  void* p = TakeCached(PopList(c), size);
+  if (p == nullptr) p = AllocateClass(c, size);
+  if (p == nullptr || IsAligned(AddressOf(p), alignment)) [[likely]]
+    return p;
+  sampled_guards::Free(p);
+  return AllocateUncached(size, alignment);
+}
+
 void* AllocateAligned(size_t size, size_t alignment) noexcept {
   EnsureInit();
   if (HasThreadSettings()) return AllocateWithSettings(size, alignment, false);
   if (options.hardened) return hardened::Allocate(size, alignment);
   if (alignment <= kGranule) {
     const SizeClass c = AlignedClassOf(size, alignment);
-    if (c != kNoClass) {
-      void* const p = TakeCached(PopList(c), size);
-      return p != nullptr ? p : AllocateClass(c, size);
-    }
+    if (c != kNoClass) return AllocateAlignedClass(c, size, alignment);
   }
   return AllocateLarge(size, alignment, size, false);
 }
@@ -175,7 +188,8 @@ void Free(void* p) noexcept {
 void FreeSized(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
   const size_t usable = UsableSize(p, "sized free");
-  if (GoodSize(size, alignment) != usable) {
+  const size_t good = sampled_guards::Holds(p) ? size : GoodSize(size, alignment);
+  if (good != usable) {
     const MisuseReport wrong{Misuse::kWrongSize, "sized free", p, usable, size};
     if (!options.warn_wrong_size) Die(wrong);
     Report(wrong);
@@ -191,6 +205,7 @@ size_t UsableSize(const void* p, const char* verb) noexcept {
   if (c != kNoClass) return kClassSize[c];
   size_t large = layers.pages().LargeSize(p);
   if (large != 0) return large;
+  if (sampled_guards::Holds(p)) return sampled_guards::SizeOf(p, verb);
   if (Arena* const arena = OwnerOf(p)) large = arena->UsableSize(p);
   if (large == 0) DieOf(p, verb);
   return large;

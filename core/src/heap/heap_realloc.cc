@@ -5,6 +5,7 @@
 #include "heap/heap.h"
 #include "heap/internal.h"
 #include "profiler/profiler.h"
+#include "profiler/sampled_guards.h"
 #include "upkeep/upkeep.h"
 
 namespace granary::heap {
@@ -80,6 +81,7 @@ void* Reallocate(void* p, size_t size) noexcept {
   const size_t old_size = UsableSize(p, "realloc");
   if (c != kNoClass) RequireLive(c, p, "realloc");
   if (c == kNoClass) {
+    if (sampled_guards::Holds(p)) return MoveToNew(p, old_size, size);
     if (Arena* const arena = OwnerOf(p)) return MoveInArena(*arena, p, size);
     return ReallocateLarge(p, old_size, size);
   }

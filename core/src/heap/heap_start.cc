@@ -37,8 +37,10 @@ void OnFirstUse() {
 
 __attribute__((constructor)) void OnLoad() {
   EnsureInit();
-  if (!options.prof) return;
+  if (!options.prof && options.guard_sample == 0) return;
   unwind::Refresh();
+  profiler::ApplyGuardSample();
+  if (!options.prof) return;
   profiler::Start(static_cast<uint64_t>(options.prof_sample), 0);
   if (!options.prof_active) profiler::Pause();
 }

@@ -39,6 +39,7 @@ Result Run(Command command, const char* argument, uint64_t* value) {
     case Command::kSet: {
       const bool fine = ApplyText(options, argument, Source::kRunning);
       ApplyOptions();
+      profiler::ApplyGuardSample();
       return fine ? Result::kDone : Result::kRefused;
     }
     case Command::kFlush:

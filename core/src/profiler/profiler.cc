@@ -2,43 +2,15 @@
 
 #include "layers/class_figures.h"
 #include "layers/layers.h"
+#include "profiler/call_stack.h"
 #include "profiler/profile_files.h"
 #include "profiler/profile_hooks.h"
+#include "profiler/sampled_guards.h"
 #include "profiler/sampled_threads.h"
-#include "unwind/unwind.h"
 #include "upkeep/upkeep.h"
-
-// The ELF header of the file that holds this code, and the end of the shared library's image
-// (ship.cmake). The end is absent where the library is linked into a program.
-extern "C" {
-extern const char __ehdr_start[] __attribute__((visibility("hidden"), weak));
-extern const char granary_image_end[] __attribute__((visibility("hidden"), weak));
-}
 
 namespace granary::profiler {
 namespace {
-
-bool IsOfLibrary(uintptr_t frame) {
-  return granary_image_end != nullptr &&
-         frame - AddressOf(__ehdr_start) < AddressOf(granary_image_end) - AddressOf(__ehdr_start);
-}
-
-// The stack of the program's call into the library.
-struct CallStack {
-  uintptr_t frames[samples::kMostDepth + 16];
-  size_t first = 0, end = 0;
-  samples::Ends ends;
-
-  GRANARY_ALWAYS_INLINE CallStack() {
-    unwind::Result how;
-    end = unwind::Walk(unwind::Here(), frames, sizeof frames / sizeof *frames, &how);
-    while (first < end && IsOfLibrary(frames[first])) ++first;
-    const size_t most = sampled_threads::MostDepth();
-    const bool cut = how.stop == unwind::Stop::kFull || end - first > most;
-    if (end - first > most) end = first + most;
-    ends = {cut, !cut && how.stop != unwind::Stop::kOutermost, how.guessed};
-  }
-};
 
 void CountLate(SizeClass c) {
   const uint64_t late = c == kNoClass ? 0 : layers.front().ResetLate(c);
@@ -72,6 +44,19 @@ void PauseSampling() {
   layers.profile().SetActive(false, 0);
 }
 
+bool IsActive() {
+  const samples::Head* const head = layers.profile().head();
+  return head != nullptr && head->active != 0;
+}
+
+// Between profiles, sampling is for guards.
+void SampleForGuards() {
+  const uint64_t rate = sampled_guards::Rate();
+  if (rate == layers.front().sampling().rate()) return;
+  if (layers.front().sampling().on()) layers.front().SetSampling(0, 0);
+  if (rate != 0) layers.front().SetSampling(rate, Linux::NowNanos());
+}
+
 // Frees the objects that a thread freed while it could not record the free.
 void FreeDeferred() {
   while (layers.profile().AnyDeferred()) {
@@ -83,6 +68,7 @@ void FreeDeferred() {
 }  // namespace
 
 void Sample(void* p, SizeClass c, size_t bytes, size_t requested) noexcept {
+  if (!layers.profile().Collects()) return;  // sampling is on for guards
   if (!layers.profile().MayRecord()) return layers.profile().LoseReentered();
   if (!sampled_threads::TakesSamples()) return;
   CallStack stack;
@@ -126,6 +112,13 @@ Started Start(uint64_t rate, uint64_t seed) noexcept {
 void Pause() noexcept {
   const Upkeep::Exclusive alone(upkeep);
   PauseSampling();
+  SampleForGuards();
+}
+
+void ApplyGuardSample() noexcept {
+  if (!sampled_guards::Prepare()) return;
+  const Upkeep::Exclusive alone(upkeep);
+  if (!IsActive()) SampleForGuards();
 }
 
 void Stop() noexcept {
@@ -133,16 +126,17 @@ void Stop() noexcept {
   const Upkeep::Exclusive alone(upkeep);
   PauseSampling();
   layers.profile().Discard(page_map);
+  SampleForGuards();
 }
 
 bool Reset() noexcept {
   FreeDeferred();
   const Upkeep::Exclusive alone(upkeep);
-  const uint64_t rate = layers.front().sampling().rate();
+  const uint64_t rate = IsActive() ? layers.front().sampling().rate() : 0;
   if (!layers.profile().Collects()) return true;
   PauseSampling();
   layers.profile().Discard(page_map);
-  if (rate == 0) return true;
+  if (rate == 0) return SampleForGuards(), true;
   if (!Begin()) return false;
   layers.profile().SetActive(true, rate);
   layers.front().SetSampling(rate, Linux::NowNanos());

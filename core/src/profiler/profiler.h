@@ -30,4 +30,8 @@ GRANARY_COLD bool Reset() noexcept;
 // Stops taking samples and discards the profile.
 GRANARY_COLD void Stop() noexcept;
 
+// Call it after the option guard_sample was set. While a profile runs, no object is guarded: the
+// profile has the samples.
+GRANARY_COLD void ApplyGuardSample() noexcept;
+
 }  // namespace granary::profiler
