@@ -2,7 +2,13 @@
 
 namespace granary {
 
-constinit Anchor anchor{.cache_index = &anchor.unregistered.concurrency_id,
+namespace {
+
+constexpr auto IndexOf(RestartArea& area) { return &area.concurrency_id; }
+
+}  // namespace
+
+constinit Anchor anchor{.cache_index = IndexOf(anchor.unregistered),
                         .cache = {anchor.null_cache, anchor.null_cache}};
 __thread uintptr_t thread_area = 0;
 

@@ -62,12 +62,6 @@ using namespace granary;
 
 extern "C" {
 
-// malloc without the new handler, in spite of tc_set_new_mode.
-static void* malloc_skip_new_handler(size_t size) noexcept {
-  if (void* p = TryAllocate(size)) return p;
-  return heap::Allocate(size);
-}
-
 GRANARY_EXPORT GRANARY_HOT void* malloc(size_t size) noexcept {
   if (void* p = TryAllocate(size)) return p;
   return AllocateSlow(size);
@@ -185,10 +179,15 @@ GRANARY_PREFIXED(free_aligned_sized)
 #undef GRANARY_PREFIXED
 
 // gperftools' names.
+// malloc without the new handler, in spite of tc_set_new_mode.
+GRANARY_EXPORT void* tc_malloc_skip_new_handler(size_t size) noexcept {
+  if (void* p = TryAllocate(size)) return p;
+  return heap::Allocate(size);
+}
+
 #define GRANARY_ALIAS(alias_name, name) \
   __attribute__((alias(#name), visibility("default"))) decltype(name) alias_name;
 GRANARY_ALIAS(tc_malloc, malloc)
-GRANARY_ALIAS(tc_malloc_skip_new_handler, malloc_skip_new_handler)
 GRANARY_ALIAS(tc_free, free)
 GRANARY_ALIAS(tc_free_sized, free_sized)
 GRANARY_ALIAS(tc_free_aligned_sized, free_aligned_sized)

@@ -16,6 +16,9 @@
 __asm__(".weak __gxx_personality_v0");
 __asm__(".weak __cxa_begin_catch");
 __asm__(".weak __cxa_end_catch");
+#if defined(__clang__)
+__asm__(".weak _ZSt9terminatev");
+#endif
 
 // Absent from a static program.
 #pragma weak dlopen
