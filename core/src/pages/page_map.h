@@ -45,7 +45,7 @@ struct PageMap {
     const uintptr_t address = AddressOf(p);
     const uintptr_t row = arch::AddRelaxed(static_cast<uint32_t>(address) >> kGranuleShift,
                                            map->root[(address >> kLeafShift) % kLeaves]);
-    return map->no_leaf[row];
+    return *reinterpret_cast<const uint8_t*>(AddressOf(map->no_leaf) + row);
   }
 
   // Whether the map has rows at p at all; the other functions need that.
