@@ -10,7 +10,7 @@
 namespace granary::arch {
 
 GRANARY_ALWAYS_INLINE uintptr_t AddRelaxed(uintptr_t n, const std::atomic<uintptr_t>& word) {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(GRANARY_THREAD_SANITIZER)
   static_assert(sizeof(word) == sizeof n);
   __asm__("addq %1, %0" : "+r"(n) : "m"(word) : "cc");
   return n;

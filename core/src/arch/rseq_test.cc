@@ -315,7 +315,7 @@ TEST_F(RseqTest, EachOperationHasItsDocumentedResult) {
 }
 
 // The thread sanitizer takes its own locks between the instructions of this thread.
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(GRANARY_THREAD_SANITIZER)
 
 TEST_F(RseqTest, AnAbortBeforeAnyInstructionChangesNothing) {
   ASSERT_TRUE(KernelRunsSequences()) << "run this on Linux 4.18 or later with glibc 2.35 or later";

@@ -8,6 +8,15 @@
 #error "Granary needs C++20: compile with -std=c++20"
 #endif
 
+// Defined under the thread sanitizer, by GCC's name and by clang's.
+#if defined(__SANITIZE_THREAD__)
+#define GRANARY_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GRANARY_THREAD_SANITIZER 1
+#endif
+#endif
+
 #define GRANARY_EXPORT __attribute__((visibility("default")))
 #define GRANARY_NOINLINE __attribute__((noinline))
 #define GRANARY_ALWAYS_INLINE inline __attribute__((always_inline))

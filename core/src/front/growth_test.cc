@@ -13,7 +13,7 @@
 #include "os/fake_os.h"
 
 // The thread sanitizer takes its own locks between the instructions of this thread.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(GRANARY_THREAD_SANITIZER)
 
 #include <signal.h>
 #include <ucontext.h>

@@ -13,7 +13,7 @@
 namespace granary::unwind {
 namespace {
 
-constexpr char kSeldomLoaded[] = "libresolv.so.2";
+constexpr char kSeldomLoaded[] = "libBrokenLocale.so.1";
 
 uintptr_t Here() { return reinterpret_cast<uintptr_t>(&Here); }
 
