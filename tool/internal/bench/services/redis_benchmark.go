@@ -42,7 +42,7 @@ func redisBenchmark(ctx context.Context, v *scenario.Visit, port int, test strin
 
 var (
 	throughputLine = regexp.MustCompile(`(?m)^\s*(?:throughput summary: )?([0-9.]+) requests per second`) // bare before Redis 6.2
-	percentileLine = regexp.MustCompile(`(?m)^([0-9.]+)% <= ([0-9.]+) milliseconds`)
+	percentileLine = regexp.MustCompile(`(?m)^([0-9.]+)% <= ([0-9.]+) milliseconds(?: \(cumulative count ([0-9]+)\))?`)
 )
 
 // parseBenchmark reads the long report of redis-benchmark about so many requests. Its CSV form has no percentile past 99; the two
@@ -81,7 +81,8 @@ func atPercent(points [][]string, percent float64) (float64, error) {
 	for _, point := range points {
 		share, err1 := strconv.ParseFloat(point[1], 64)
 		latency, err2 := strconv.ParseFloat(point[2], 64)
-		if err1 == nil && err2 == nil && share >= percent && (!found || latency < least) {
+		none := point[3] == "0" // no request ended within this latency
+		if err1 == nil && err2 == nil && !none && share >= percent && (!found || latency < least) {
 			least, found = latency, true
 		}
 	}
