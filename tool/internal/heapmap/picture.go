@@ -26,7 +26,8 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"free, not resident", "free, not purged yet (dirty)", "slabs", "live objects above 64 KiB", "cached objects above 64 KiB", "blocks above 1 MiB", "damaged"}
+var kindNames = [kinds]string{"free, not resident", "free, not purged yet (dirty)", "slabs", "live objects above 64 KiB",
+	"cached objects above 64 KiB", "blocks above 1 MiB", "damaged"}
 
 func (k Kind) String() string { return kindNames[k] }
 

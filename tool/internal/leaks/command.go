@@ -191,7 +191,8 @@ func (r Report) write(env cli.Env) {
 		return
 	}
 	sure := 0
-	t := term.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"}, Spare: []int{4, 2}, Fold: true}
+	t := term.Table{Header: []string{" GROWS BY/MIN", " AT LEAST", " CONFIDENCE", " IN USE", fmt.Sprintf(" OLDER THAN %.0f S", r.OldAge), "STACK (innermost first)"},
+		Spare: []int{4, 2}, Fold: true}
 	for _, s := range r.Stacks {
 		least := "-"
 		if s.AtLeast > 0 {

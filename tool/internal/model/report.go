@@ -202,7 +202,8 @@ func (d Document) structures() term.Table {
 }
 
 func (d Document) allocators() term.Table {
-	t := term.Table{Header: []string{"ALLOCATOR", " USABLE", " RESIDENT", " FOR GROWTH", " OF REQUESTED", " PER " + strings.ToUpper(d.Unit), " " + size(d.Memory) + " HOLDS"}, Spare: []int{3, 1}}
+	t := term.Table{Header: []string{"ALLOCATOR", " USABLE", " RESIDENT", " FOR GROWTH", " OF REQUESTED", " PER " + strings.ToUpper(d.Unit), " " + size(d.Memory) + " HOLDS"},
+		Spare: []int{3, 1}}
 	for _, r := range d.Allocators {
 		t.Rows = append(t.Rows, []string{r.Allocator, size(r.Usable), size(r.Resident), size(r.Growth), fmt.Sprintf("%.3f", r.Resident/max(r.Requested, 1)),
 			fmt.Sprintf("%.1f B", r.PerUnit), count(float64(r.Holds))})

@@ -22,7 +22,8 @@ import (
 )
 
 var sample = List{Processes: []Process{
-	{PID: 812, UID: 112, Program: "redis-server", Live: 700 << 20, Fragmentation: 1.414, Command: "/usr/bin/redis-server 127.0.0.1:6379", RSS: 1 << 30, PSS: 1<<30 - 4096, Heap: 990 << 20,
+	{PID: 812, UID: 112, Program: "redis-server", Live: 700 << 20, Fragmentation: 1.414, Command: "/usr/bin/redis-server 127.0.0.1:6379",
+		RSS: 1 << 30, PSS: 1<<30 - 4096, Heap: 990 << 20,
 		Allocator: inspect.Running{Name: "granary", Version: "0.1.0", How: inspect.Preloaded, Path: "/usr/lib/libgranary.so.1",
 			Others: []inspect.Loaded{{Name: "jemalloc", Path: "/usr/lib/libjemalloc.so.2"}}}},
 	{PID: 77, UID: 0, Program: "sleep", Command: "sleep 60", RSS: 1200 << 10, PSS: 100 << 10, Heap: 16 << 10,
