@@ -15,6 +15,9 @@ import (
 	"github.com/creack/pty"
 )
 
+// mayFail are the commands that need more than every machine offers: systemd, rights, a good configuration.
+var mayFail = map[string]bool{"status": true, "doctor": true, "cold": true}
+
 // inTerminal runs a command on a terminal of so many columns, and returns what the terminal received.
 func inTerminal(t *testing.T, columns uint16, args ...string) string {
 	t.Helper()
@@ -40,7 +43,7 @@ func inTerminal(t *testing.T, columns uint16, args ...string) string {
 	if err := screen.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code != 0 && code != cli.CodeFailed {
+	if code != 0 && (code != cli.CodeFailed || !mayFail[args[0]]) {
 		t.Errorf("granary %s: code %d\n%s", strings.Join(args, " "), code, out)
 	}
 	return out
@@ -57,10 +60,10 @@ while True:
     time.sleep(0.05)`, "LD_PRELOAD="+testkit.Library(t))
 	pid := strconv.Itoa(python.Pid)
 	for _, line := range []string{
-		"ps", "ps --allocator granary", "why PID", "why 1", "heap PID", "heap PID --pages",
+		"ps", "ps --allocator granary", "why PID", "heap PID", "heap PID --pages",
 		"stats PID --classes --caches --locks --options", "ctl PID purge", "doctor", "doctor PID", "doctor sh",
 		"size 100 64KiB 3MiB", "profile PID --seconds 1", "profile PID --seconds 1 --pins",
-		"profile PID --seconds 1 --alloc", "leaks PID --for 3s", "cold PID --seconds 1", "ctl PID flush", "status", "peers list",
+		"profile PID --seconds 1 --alloc", "leaks PID --for 3s", "cold PID --seconds 1", "calls PID --seconds 1", "ctl PID flush", "status", "peers list",
 		"model redis --keys 1M --value 100", "model memcached --keys 1M --value 100", "model container map --count 1M",
 		"model mariadb --connections 100", "model rax --keys 1000 --key {hex:8}",
 	} {
