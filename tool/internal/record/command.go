@@ -20,6 +20,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/trace"
 
 	"github.com/spf13/pflag"
+	xterm "golang.org/x/term"
 )
 
 // Row is the command `granary record`.
@@ -58,8 +59,8 @@ func setup(flags *pflag.FlagSet) cli.Action {
 	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
 	flags.BoolVar(&o.raw, "raw", false, "leave the trace as the recorder writes it, larger")
-	return func(ctx context.Context, env cli.Env, args []string) error {
-		code, err := o.run(ctx, env, args)
+	return func(_ context.Context, env cli.Env, args []string) error {
+		code, err := o.run(env, args)
 		if err != nil {
 			return preload.Failed(err)
 		}
@@ -71,12 +72,12 @@ func setup(flags *pflag.FlagSet) cli.Action {
 }
 
 // run returns the program's exit code.
-func (o *options) run(ctx context.Context, env cli.Env, args []string) (int, error) {
+func (o *options) run(env cli.Env, args []string) (int, error) {
 	cmd, err := o.command(env, args)
 	if err != nil {
 		return 0, err
 	}
-	code, err := supervise(ctx, cmd)
+	code, err := supervise(cmd)
 	if err != nil {
 		return 0, err
 	}
@@ -103,6 +104,9 @@ func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	path, err := preload.Resolve(args[0], env.Getenv("PATH"))
+	if pid, wrong := cli.PID(args[0]); err != nil && wrong == nil {
+		return nil, fmt.Errorf("a running process cannot be recorded: start its program with `granary record -- CMD`, or sample it with `granary profile %d`", pid)
+	}
 	if err == nil {
 		err = preload.Check(path, library, preload.CurrentCredentials(), env.Getenv("PATH"))
 	}
@@ -130,8 +134,13 @@ func (o *options) variables(most uint64) []string {
 	return out
 }
 
-// makeRoom removes an older trace, and refuses to remove anything else.
+// makeRoom removes older traces, and refuses to remove anything else.
 func (o *options) makeRoom() error {
+	for _, path := range o.further() {
+		if err := removeTrace(path); err != nil {
+			return err
+		}
+	}
 	_, err := os.Lstat(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -141,18 +150,32 @@ func (o *options) makeRoom() error {
 		file.Close()
 		return os.Remove(o.out)
 	}
-	old, err := trace.Open(o.out)
+	return removeTrace(o.out)
+}
+
+func removeTrace(path string) error {
+	old, err := trace.Open(path)
 	if err != nil {
 		return fmt.Errorf("-o names a file that is no trace, which is not replaced: %w", err)
 	}
 	old.Close()
-	return os.Remove(o.out)
+	return os.Remove(path)
+}
+
+// further are the traces of further processes, FILE.PID.
+func (o *options) further() []string {
+	if !o.follow {
+		return nil
+	}
+	paths, _ := filepath.Glob(o.out + ".[0-9]*") // a pattern that cannot be parsed has no file
+	return paths
 }
 
 // supervise passes signals on, and returns the exit code as a shell would.
-func supervise(ctx context.Context, cmd *exec.Cmd) (int, error) {
+func supervise(cmd *exec.Cmd) (int, error) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	terminal := xterm.IsTerminal(int(os.Stdin.Fd()))
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start %s: %w", cmd.Path, err)
@@ -162,6 +185,9 @@ func supervise(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	for {
 		select {
 		case s := <-signals:
+			if terminal && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
+				continue // the terminal has sent it to the program as well
+			}
 			_ = cmd.Process.Signal(s) // it may have ended
 		case err := <-ended:
 			return exitCode(cmd.ProcessState, err)
@@ -182,11 +208,7 @@ func exitCode(state *os.ProcessState, err error) (int, error) {
 
 // finish packs what was recorded, and says what that is.
 func (o *options) finish(env cli.Env) error {
-	further, err := filepath.Glob(o.out + ".[0-9]*")
-	if err != nil || !o.follow {
-		further = nil
-	}
-	for _, path := range append([]string{o.out}, further...) {
+	for _, path := range append([]string{o.out}, o.further()...) {
 		if err := o.finishFile(env, path); err != nil {
 			return err
 		}

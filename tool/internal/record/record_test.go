@@ -14,6 +14,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/trace"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // A run is one call of the command.
@@ -285,13 +286,14 @@ func TestWrongCommandLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for message, args := range map[string][]string{
-		"say which program":               {},
-		"--sample 0 records nothing":      {"--sample", "0", "true"},
-		"--max-bytes 1KiB is too small":   {"--max-bytes", "1KiB", "true"},
-		"is not a size":                   {"--max-bytes", "much", "true"},
-		"no trace, which is not replaced": {"-o", text, "true"},
-		"the trace cannot be written":     {"-o", "/nowhere/trace.gtr", "true"},
-		"is in no folder of PATH":         {"no-such-program"},
+		"say which program":                    {},
+		"--sample 0 records nothing":           {"--sample", "0", "true"},
+		"--max-bytes 1KiB is too small":        {"--max-bytes", "1KiB", "true"},
+		"is not a size":                        {"--max-bytes", "much", "true"},
+		"no trace, which is not replaced":      {"-o", text, "true"},
+		"the trace cannot be written":          {"-o", "/nowhere/trace.gtr", "true"},
+		"is in no folder of PATH":              {"no-such-program"},
+		"a running process cannot be recorded": {"812"},
 	} {
 		if r := record(t, nil, args...); r.code == 0 || !strings.Contains(r.said, message) {
 			t.Errorf("%q: exit code %d, %s", message, r.code, r.said)
@@ -299,5 +301,42 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 	if data, err := os.ReadFile(text); err != nil || string(data) != "precious" {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+func TestProgramThatAllocatesNothing(t *testing.T) {
+	r := record(t, nil, testkit.Compile(t, "int main(void) { return 4; }"))
+	if s := summary(t, r.out); r.code != 4 || s.Frees != 0 || s.Header.Stopped != "" {
+		t.Errorf("exit code %d, %+v", r.code, s)
+	}
+}
+
+// A full disk ends the recording, not the program.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("a file system of 1 MiB cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	out := filepath.Join(dir, "small.gtr")
+	if r := record(t, nil, "-o", out, "--raw", testkit.Compile(t, many)); r.code != 0 {
+		t.Errorf("exit code %d: %s", r.code, r.said)
+	}
+	s := summary(t, out)
+	if s.Events < 100000 || s.Events > 600000 || s.Header.Stopped != "the disk was full" {
+		t.Errorf("%d events, %+v", s.Events, s.Header)
+	}
+}
+
+func TestFollowReplacesOlderTraces(t *testing.T) {
+	program, dir := testkit.Compile(t, forks), t.TempDir()
+	out := filepath.Join(dir, "again.gtr")
+	for range 2 {
+		if r := record(t, nil, "-o", out, "--follow", program); r.code != 0 {
+			t.Fatalf("exit code %d: %s", r.code, r.said)
+		}
+	}
+	if files, err := filepath.Glob(out + "*"); err != nil || len(files) != 2 {
+		t.Errorf("%q, %v", files, err)
 	}
 }

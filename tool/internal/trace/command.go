@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Commands are `granary trace info`, `top` and `lifetimes`.
+// Commands are `granary trace info`, `top`, `lifetimes` and `diff`.
 var Commands = []cli.Command{
 	{
 		Name: "trace info", Usage: "FILE [--json]", Summary: "show what a trace holds", Takes: cli.Files,
@@ -37,6 +37,7 @@ var Commands = []cli.Command{
 		Examples: []cli.Example{{Line: "trace lifetimes trace.gtr", Does: "half, 90 % and 99 % of the freed objects lived at most so long"}},
 		Setup:    command(writeLifetimes),
 	},
+	diff,
 }
 
 // command returns the setup of a command that prints a summary.
@@ -53,20 +54,29 @@ func command(write func(io.Writer, Summary)) func(*pflag.FlagSet) cli.Action {
 	}
 }
 
-// summarized reads the trace that the argument names, and says on stderr what is wrong with it.
+// summarized reads the trace that the argument names.
 func summarized(act func(cli.Env, Summary) error) cli.Action {
 	return cli.Arguments(1, 1, "the file of a trace", func(_ context.Context, env cli.Env, args []string) error {
-		t, err := Open(args[0])
+		s, err := read(env, args[0])
 		if err != nil {
 			return err
 		}
-		defer t.Close()
-		s := Summarize(t)
-		for _, damage := range s.Findings.Damage {
-			fmt.Fprintf(env.Stderr, "granary: %s: %s\n", args[0], damage)
-		}
 		return act(env, s)
 	})
+}
+
+// read summarizes a trace, and says on stderr what is wrong with it.
+func read(env cli.Env, path string) (Summary, error) {
+	t, err := Open(path)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer t.Close()
+	s := Summarize(t)
+	for _, damage := range s.Findings.Damage {
+		fmt.Fprintf(env.Stderr, "granary: %s: %s\n", path, damage)
+	}
+	return s, nil
 }
 
 var orders = map[string]func(Group) uint64{

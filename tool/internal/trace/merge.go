@@ -18,7 +18,7 @@ type cursor struct {
 	decoder  decoder
 	head     record
 	moving   *Object // of a realloc that has begun
-	from     uint64  // its address
+	from     *place  // where it was
 	waiting  bool    // for the event of another thread that must be before
 }
 
@@ -54,7 +54,20 @@ func (h *cursors) Pop() any {
 	return c
 }
 
+// A place is an address at which objects were. It has at most one, apart from events of the same time.
+type place struct {
+	objects []Object
+	// the last free, and the frees whose objects are still to come
+	freed   uint64
+	freedBy uint32
+	early   []*cursor
+}
+
 // A merge puts the events of all threads into one order in which each address is allocated and freed in turn.
+//
+// Events of the same time may be in an order that has no continuation: a thread frees and allocates an address, another
+// one then frees it, but the second free was taken first. The first free then has no object. It is kept as early and ends
+// the object that is allocated next, so that each object still has one life. The same holds for allocations.
 type merge struct {
 	found   *Findings
 	yield   func(Event) bool
@@ -62,14 +75,14 @@ type merge struct {
 	ready   cursors
 	waiting []*cursor            // in the order of their events' time
 	waiters map[uint64][]*cursor // by address
-	live    map[uint64]Object    // by address
+	places  map[uint64]*place    // by address
 	objects uint64
 	now     time.Duration // of the last event: times do not fall
 	stopped bool
 }
 
 func newMerge(r *recording, found *Findings, yield func(Event) bool) *merge {
-	m := &merge{found: found, yield: yield, clock: r.header.clock(), waiters: map[uint64][]*cursor{}, live: map[uint64]Object{}}
+	m := &merge{found: found, yield: yield, clock: r.header.clock(), waiters: map[uint64][]*cursor{}, places: map[uint64]*place{}}
 	for thread, segments := range r.threads {
 		if c := (&cursor{thread: thread, segments: segments}); c.advance() {
 			m.ready = append(m.ready, c)
@@ -86,6 +99,7 @@ func (m *merge) run() {
 			continue
 		}
 		if len(m.ready) == 0 {
+			m.countEarly()
 			return
 		}
 		c := heap.Pop(&m.ready).(*cursor)
@@ -99,18 +113,27 @@ func (m *merge) run() {
 	}
 }
 
-// late returns a thread that waits for an event that does not come.
+// late returns a thread that waits for an event that does not come: rather one whose event may have been taken in the
+// wrong order than the first one.
 func (m *merge) late() *cursor {
-	for len(m.waiting) > 0 && !m.waiting[0].waiting {
-		m.waiting = m.waiting[1:]
-	}
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *cursor) bool { return !c.waiting })
 	if len(m.waiting) == 0 || len(m.ready) > 0 && m.ready[0].head.ticks <= m.waiting[0].head.ticks+slack {
 		return nil
 	}
-	c := m.waiting[0]
+	c := m.waiting[max(0, slices.IndexFunc(m.waiting, m.isSwapped))]
 	m.waiters[c.head.address] = slices.DeleteFunc(m.waiters[c.head.address], func(o *cursor) bool { return o == c })
 	c.waiting = false
 	return c
+}
+
+// isSwapped reports whether another thread's event at the address, of the same time, may have been taken too early.
+func (m *merge) isSwapped(c *cursor) bool {
+	at := m.place(c.head.address)
+	if n := len(at.objects); n > 0 {
+		o := at.objects[n-1]
+		return o.Thread != c.thread && o.Born >= m.clock(c.head.ticks-min(c.head.ticks, slack))
+	}
+	return at.freedBy != c.thread && near(at.freed, c.head.ticks)
 }
 
 // fits reports whether the event can be next: an object is freed after it was allocated, and before its address is
@@ -119,7 +142,8 @@ func (m *merge) fits(r record) bool {
 	if r.address == 0 {
 		return true
 	}
-	_, live := m.live[r.address]
+	at := m.places[r.address]
+	live := at != nil && len(at.objects) > 0
 	return live == (r.kind == recordFreed || r.kind == recordMoving)
 }
 
@@ -148,12 +172,12 @@ func (m *merge) apply(c *cursor) {
 	m.endMove(c)
 	switch r.kind {
 	case recordFreed:
-		if old, ok := m.end(r.address); ok {
-			m.emit(c, Event{Kind: Free, Object: old.Number, Size: old.Size, Align: 1, Old: old})
+		if old, ok := m.end(c); ok {
+			m.free(c, old)
 		}
 	case recordMoving:
-		if old, ok := m.end(r.address); ok {
-			c.moving, c.from = &old, r.address
+		if old, ok := m.end(c); ok {
+			c.moving, c.from = &old, m.place(r.address)
 		}
 	case recordZeroed:
 		m.begin(c, Event{Kind: Zeroed})
@@ -162,13 +186,22 @@ func (m *merge) apply(c *cursor) {
 	}
 }
 
+func (m *merge) place(address uint64) *place {
+	at := m.places[address]
+	if at == nil {
+		at = &place{}
+		m.places[address] = at
+	}
+	return at
+}
+
 // moved ends a realloc. Without its first half, which a sample may leave out, it is an allocation.
 func (m *merge) moved(c *cursor) {
 	old := c.moving
 	c.moving = nil
 	switch {
 	case c.head.address == 0 && old != nil: // it failed, and the object stays
-		m.live[c.from] = *old
+		c.from.objects = append(c.from.objects, *old)
 	case c.head.address == 0:
 	case old != nil:
 		m.begin(c, Event{Kind: Realloc, Old: *old})
@@ -181,29 +214,66 @@ func (m *merge) moved(c *cursor) {
 func (m *merge) endMove(c *cursor) {
 	if old := c.moving; old != nil {
 		c.moving = nil
-		m.emit(c, Event{Kind: Free, Object: old.Number, Size: old.Size, Align: 1, Old: *old})
+		m.free(c, *old)
 	}
 }
 
-func (m *merge) end(address uint64) (Object, bool) {
-	old, ok := m.live[address]
-	if !ok {
-		m.found.UnknownFrees++
-	}
-	delete(m.live, address)
-	return old, ok
+func (m *merge) free(c *cursor, old Object) {
+	m.emit(c, Event{Kind: Free, Object: old.Number, Size: old.Size, Align: 1, Old: old})
 }
+
+// end takes the object of a free from its place.
+func (m *merge) end(c *cursor) (old Object, ok bool) {
+	at := m.place(c.head.address)
+	if len(at.objects) == 0 {
+		if m.isSwapped(c) {
+			at.early = append(at.early, c)
+		} else {
+			m.found.UnknownFrees++
+		}
+		return old, false
+	}
+	// Of several, the thread's own: it allocated and freed in the time of the other's allocation.
+	i := max(0, slices.IndexFunc(at.objects, func(o Object) bool { return o.Thread == c.thread }))
+	old = at.objects[i]
+	at.objects = slices.Delete(at.objects, i, i+1)
+	at.freed, at.freedBy = c.head.ticks, c.thread
+	return old, true
+}
+
+// near reports whether two times may be those of events in either order.
+func near(a, b uint64) bool { return max(a, b)-min(a, b) <= slack }
 
 func (m *merge) begin(c *cursor, e Event) {
-	r := c.head
-	if old, ok := m.live[r.address]; ok {
+	r, at := c.head, m.place(c.head.address)
+	if n := len(at.objects); n > 0 && !m.isSwapped(c) {
 		m.found.MissingFrees++
-		m.emit(c, Event{Kind: Free, Object: old.Number, Size: old.Size, Align: 1, Old: old})
+		m.free(c, at.objects[n-1])
+		at.objects = at.objects[:n-1]
 	}
 	e.Object, e.Size, e.Align = m.objects, r.size, r.align
 	m.objects++
-	m.live[r.address] = Object{Number: e.Object, Size: e.Size, Born: m.time(c), Thread: c.thread}
+	o := Object{Number: e.Object, Size: e.Size, Born: m.time(c), Thread: c.thread}
 	m.emit(c, e)
+	if len(at.early) == 0 {
+		at.objects = append(at.objects, o)
+		return
+	}
+	by := at.early[0]
+	at.early = at.early[1:]
+	if !near(at.freed, r.ticks) { // it freed what is not in the trace
+		m.found.UnknownFrees++
+		at.objects = append(at.objects, o)
+		return
+	}
+	m.emitAt(by.thread, Event{Kind: Free, Object: o.Number, Size: o.Size, Align: 1, Old: o})
+}
+
+// countEarly counts the frees whose objects did not come.
+func (m *merge) countEarly() {
+	for _, at := range m.places {
+		m.found.UnknownFrees += uint64(len(at.early))
+	}
 }
 
 // time is that of the thread's next event, or of the last one of all threads if that is later.
@@ -213,6 +283,11 @@ func (m *merge) time(c *cursor) time.Duration {
 }
 
 func (m *merge) emit(c *cursor, e Event) {
-	e.Time, e.Thread = m.time(c), c.thread
+	m.time(c)
+	m.emitAt(c.thread, e)
+}
+
+func (m *merge) emitAt(thread uint32, e Event) {
+	e.Time, e.Thread = m.now, thread
 	m.stopped = m.stopped || !m.yield(e)
 }

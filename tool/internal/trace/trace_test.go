@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+
+	"github.com/spf13/pflag"
 )
 
 // A chunkWriter writes events as the recorder's encoder does, but independently of the decoder.
@@ -102,6 +107,28 @@ func TestOrderBetweenThreads(t *testing.T) {
 	allocates := chunk(1, 1000).event(1, 0, 0x1000, 1).event(1, 0, 0x1000, 2).event(4, 0, 0x2000)
 	tr := parse(t, file(frees, allocates))
 	expect(t, tr, "alloc t1 o0, free t0 o0, alloc t0 o1, alloc t1 o2, free t0 o2, free t1 o1")
+	if tr.Findings.UnknownFrees+tr.Findings.MissingFrees != 0 {
+		t.Errorf("%+v", tr.Findings)
+	}
+}
+
+// Thread 0 frees and allocates the address, then thread 1 frees it; but its free is the first that fits.
+func TestFreeIsTakenTooEarly(t *testing.T) {
+	other := chunk(0, 1000).event(1, 0, 0x2000, 1).event(4, 1, 0x1000)
+	first := chunk(1, 1000).event(1, 0, 0x1000, 1).event(4, 1, 0x1000).event(1, 0, 0x1000, 2).event(1, 50, 0x3000, 3)
+	tr := parse(t, file(other, first))
+	expect(t, tr, "alloc t0 o0, alloc t1 o1, free t0 o1, alloc t1 o2, free t1 o2, alloc t1 o3")
+	if tr.Findings.UnknownFrees+tr.Findings.MissingFrees != 0 {
+		t.Errorf("%+v", tr.Findings)
+	}
+}
+
+// Thread 1 allocates and frees the address, then thread 0 allocates it; but its allocation is the first that fits.
+func TestAllocationIsTakenTooEarly(t *testing.T) {
+	other := chunk(0, 1000).event(1, 0, 0x1000, 1).event(4, 60, 0x1000)
+	first := chunk(1, 1000).event(1, 0, 0x1000, 2).event(4, 0, 0x1000).event(1, 50, 0x3000, 3)
+	tr := parse(t, file(other, first))
+	expect(t, tr, "alloc t0 o0, alloc t1 o1, free t1 o1, alloc t1 o2, free t0 o0")
 	if tr.Findings.UnknownFrees+tr.Findings.MissingFrees != 0 {
 		t.Errorf("%+v", tr.Findings)
 	}
@@ -302,4 +329,58 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestChangesBetweenTraces(t *testing.T) {
+	before := Summarize(parse(t, file(chunk(0, 1000).event(1, 0, 0x1000, 10).event(1, 0, 0x2000, 500).event(1, 0, 0x3000, 7))))
+	after := Summarize(parse(t, file(chunk(0, 1000).event(1, 0, 0x1000, 10).event(1, 0, 0x2000, 10).event(1, 0, 0x4000, 800).event(1, 0, 0x3000, 7))))
+	changes := Changes(before, after, orders["peak"])
+	var sizes []uint64
+	for _, c := range changes {
+		sizes = append(sizes, c.Size)
+	}
+	if !slices.Equal(sizes, []uint64{800, 500, 10}) || changes[2].Before.Objects != 1 || changes[2].After.Objects != 2 {
+		t.Errorf("%+v", changes)
+	}
+	var out bytes.Buffer
+	writeDiff(&out, before, after, orders["peak"], "peak", 2)
+	for _, want := range []string{"peak live  ", "517 B", "827 B", "+60.0 %", "800", "new", "-100.0 %"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.gtr")
+	if err := os.WriteFile(path, mixed(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call := func(name string, args ...string) (string, error) {
+		i := slices.IndexFunc(Commands, func(c cli.Command) bool { return c.Name == name })
+		flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+		act := Commands[i].Setup(flags)
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err := act(context.Background(), cli.Env{Stdout: &out, Stderr: &out}, flags.Args())
+		return out.String(), err
+	}
+	for name, want := range map[string]string{
+		"trace info": "1,250, 40 MiB requested", "trace top": "LIVE AT PEAK", "trace lifetimes": "FREED REMOTELY",
+	} {
+		if out, err := call(name, path); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if out, err := call("trace diff", path, path); err != nil || !strings.Contains(out, "Sizes by peak") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := call("trace top", path, "--by", "colour"); err == nil || !strings.Contains(err.Error(), "--by colour is no order") {
+		t.Error(err)
+	}
+	if out, err := call("trace info", "--json", path); err != nil || !strings.Contains(out, `"objects": 1250`) {
+		t.Errorf("%v\n%.300s", err, out)
+	}
 }
