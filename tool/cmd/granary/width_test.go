@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +51,18 @@ func inTerminal(t *testing.T, columns uint16, args ...string) string {
 	return out
 }
 
+// recorded is the trace of a small program.
+func recorded(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.gtr")
+	cmd := exec.Command("sort", "/etc/passwd")
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Recorder(t), "GRANARY_RECORD="+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
 // Each command's main output fits 80 columns, and uses more where there are more.
 func TestOutputFitsTheTerminal(t *testing.T) {
 	python := testkit.Python(t, `import time
@@ -59,6 +73,7 @@ while True:
     more = [bytes(100 + i % 900) for i in range(20000)]
     time.sleep(0.05)`, "LD_PRELOAD="+testkit.Library(t))
 	pid := strconv.Itoa(python.Pid)
+	trace := recorded(t)
 	for _, line := range []string{
 		"ps", "ps --allocator granary", "why PID", "heap PID", "heap PID --pages",
 		"stats PID --classes --caches --locks --options", "ctl PID purge", "doctor", "doctor PID", "doctor sh",
@@ -66,8 +81,9 @@ while True:
 		"profile PID --seconds 1 --alloc", "leaks PID --for 3s", "cold PID --seconds 1", "calls PID --seconds 1", "ctl PID flush", "status", "peers list",
 		"model redis --keys 1M --value 100", "model memcached --keys 1M --value 100", "model container map --count 1M",
 		"model mariadb --connections 100", "model rax --keys 1000 --key {hex:8}",
+		"trace info TRACE", "trace top TRACE", "trace lifetimes TRACE", "trace diff TRACE TRACE",
 	} {
-		args := strings.Fields(strings.ReplaceAll(line, "PID", pid))
+		args := strings.Fields(strings.NewReplacer("PID", pid, "TRACE", trace).Replace(line))
 		out := inTerminal(t, 80, args...)
 		if long := testkit.LongerThan(80, out); len(long) > 0 || out == "" {
 			t.Errorf("granary %s, at 80 columns:\n%s", line, strings.Join(long, "\n"))

@@ -105,7 +105,7 @@ func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
 	}
 	path, err := preload.Resolve(args[0], env.Getenv("PATH"))
 	if pid, wrong := cli.PID(args[0]); err != nil && wrong == nil {
-		return nil, fmt.Errorf("a running process cannot be recorded: start its program with `granary record -- CMD`, or sample it with `granary profile %d`", pid)
+		return nil, fmt.Errorf("a running process cannot be recorded: start its program with `granary record -- CMD`, or watch it with `granary calls %d`", pid)
 	}
 	if err == nil {
 		err = preload.Check(path, library, preload.CurrentCredentials(), env.Getenv("PATH"))
@@ -237,7 +237,7 @@ func (o *options) finishFile(env cli.Env, path string) error {
 	if t.Header.Stopped != "" {
 		note = "; the recording ended early: " + t.Header.Stopped
 	}
-	fmt.Fprintf(env.Stderr, "granary: recorded %s calls of %s in %s (%s)%s\n", term.Count(packed.Events),
+	term.Line(env.Stderr, "granary: recorded %s calls of %s in %s (%s)%s", term.Count(packed.Events),
 		term.Counted(packed.Threads, "thread"), path, term.Bytes(uint64(t.Header.Size)), note)
 	return nil
 }

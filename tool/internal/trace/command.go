@@ -33,7 +33,7 @@ var Commands = []cli.Command{
 	},
 	{
 		Name: "trace lifetimes", Usage: "FILE [--json]", Summary: "show how long the objects of a trace live, by size", Takes: cli.Files,
-		About:    "Lifetimes are rounded up to a power of two of nanoseconds. An object that realloc moves or resizes ends, and another one begins.",
+		About:    "Lifetimes are rounded up to a power of two of nanoseconds. An object that realloc moves or resizes ends, and another one begins. REMOTE are those that another thread freed.",
 		Examples: []cli.Example{{Line: "trace lifetimes trace.gtr", Does: "half, 90 % and 99 % of the freed objects lived at most so long"}},
 		Setup:    command(writeLifetimes),
 	},
@@ -100,7 +100,7 @@ func topSetup(fs *pflag.FlagSet) cli.Action {
 			t.Rows = append(t.Rows, []string{term.Count(g.Size), term.Count(g.Objects), term.Bytes(g.Bytes), term.Bytes(g.AtPeak.Bytes),
 				term.Percent(float64(g.AtPeak.Bytes), float64(s.Peak.Bytes)), term.Bytes(g.AtEnd * g.Size)})
 		}
-		t.Write(env.Stdout, 0)
+		t.Write(env.Stdout, width(env.Stdout))
 		return nil
 	})
 }
@@ -121,7 +121,7 @@ func writeInfo(w io.Writer, s Summary) {
 		{"file", fmt.Sprintf("%s, %.2f bytes an event", term.Bytes(uint64(h.Size)), float64(h.Size)/float64(max(1, s.Events)))},
 	}
 	rows = append(rows, remarks(s)...)
-	term.Table{Header: []string{"", ""}, Rows: rows}.WriteBody(w, 0)
+	term.Table{Header: []string{"", ""}, Rows: rows, Fold: true}.WriteBody(w, width(w))
 }
 
 // remarks are what limits the trace, where something does.
@@ -152,12 +152,18 @@ func remarks(s Summary) [][]string {
 }
 
 func writeLifetimes(w io.Writer, s Summary) {
-	t := term.Table{Header: []string{" UP TO", " OBJECTS", " OF BYTES", " HALF", " 90 %", " 99 %", " LIVE AT END", " FREED REMOTELY"}}
+	t := term.Table{Header: []string{" UP TO", " OBJECTS", " OF BYTES", " HALF", " 90 %", " 99 %", " LIVE AT END", " REMOTE"}, Spare: []int{2, 5}}
 	for _, g := range s.ByDoubled {
 		t.Rows = append(t.Rows, []string{term.Bytes(g.Size), term.Count(g.Objects), term.Percent(float64(g.Bytes), float64(s.Bytes)),
 			short(g.Half), short(g.NineTenth), short(g.NearlyAll), term.Count(g.AtEnd), term.Percent(float64(g.Remote), float64(g.Objects-g.AtEnd))})
 	}
-	t.Write(w, 0)
+	t.Write(w, width(w))
+}
+
+// width is the number of columns of a terminal; 0 of anything else.
+func width(w io.Writer) int {
+	columns, _ := term.Width(w)
+	return columns
 }
 
 // short is a time with about three digits.

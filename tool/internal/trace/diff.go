@@ -99,7 +99,7 @@ func writeDiff(w io.Writer, before, after Summary, figure func(Group) uint64, by
 	} {
 		totals.Rows = append(totals.Rows, []string{row.name, row.show(row.before), row.show(row.after), change(row.before, row.after)})
 	}
-	totals.Write(w, 0)
+	totals.Write(w, width(w))
 	show := bytes
 	if by == "objects" {
 		show = count
@@ -111,7 +111,7 @@ func writeDiff(w io.Writer, before, after Summary, figure func(Group) uint64, by
 		sizes.Rows = append(sizes.Rows, []string{count(c.Size), show(a), show(b), change(a, b)})
 	}
 	fmt.Fprintf(w, "\nSizes by %s\n", by)
-	sizes.Write(w, 0)
+	sizes.Write(w, width(w))
 }
 
 // change is the difference in percent of before.

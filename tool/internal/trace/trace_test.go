@@ -368,7 +368,7 @@ func TestCommands(t *testing.T) {
 		return out.String(), err
 	}
 	for name, want := range map[string]string{
-		"trace info": "1,250, 40 MiB requested", "trace top": "LIVE AT PEAK", "trace lifetimes": "FREED REMOTELY",
+		"trace info": "1,250, 40 MiB requested", "trace top": "LIVE AT PEAK", "trace lifetimes": "REMOTE",
 	} {
 		if out, err := call(name, path); err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v\n%s", name, err, out)
