@@ -2,6 +2,8 @@ package accessed
 
 import (
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"unsafe"
@@ -80,8 +82,10 @@ func TestAccessesAreFoundPageByPage(t *testing.T) {
 		}
 		want := uint64((size/page + every - 1) / every * page)
 		inMemory, accessed := bytes(t, s, r)
-		// Another program that watches the whole machine may clear some bits in between.
-		if inMemory != size || accessed > want || accessed < want-want/20 {
+		// The kernel does not clear the bits of pages that wait in a CPU's batch for an LRU list, and another program
+		// that watches the whole machine may clear bits in between.
+		batches := uint64(32 * runtime.NumCPU() * page)
+		if inMemory != size || accessed > want+batches || accessed < want-want/20 {
 			t.Errorf("%d of %d bytes accessed, want %d of %d", accessed, inMemory, want, size)
 		}
 	}
@@ -137,6 +141,18 @@ func TestOverlaps(t *testing.T) {
 		overlaps(ranges, of, func(part Range) { got = append(got, part) })
 		if !slices.Equal(got, want) {
 			t.Errorf("overlaps of %v are %v", of, got)
+		}
+	}
+}
+
+func TestPIDsOfAContainerAreNotThoseOfTheHost(t *testing.T) {
+	for name, fails := range map[string]bool{"pid:[4026531836]": false, "pid:[4026532219]": true} {
+		link := filepath.Join(t.TempDir(), "pid")
+		if err := os.Symlink(name, link); err != nil {
+			t.Fatal(err)
+		}
+		if err := firstNamespace(link); (err != nil) != fails {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -44,6 +44,9 @@ func openPageTables(pid int) (p *pageTables, err error) {
 	if p.levels, err = levels(); err != nil {
 		return p, err
 	}
+	if err = firstNamespace("/proc/self/ns/pid"); err != nil {
+		return p, err
+	}
 	if p.top, err = topTable(pid); err != nil {
 		return p, err
 	}
@@ -62,6 +65,16 @@ func (p *pageTables) Close() (err error) {
 	}
 	if p.memory != nil {
 		err = errors.Join(err, p.memory.close())
+	}
+	return err
+}
+
+// firstNamespace is an error in a container with PIDs of its own: a BPF program finds processes by those of the host.
+func firstNamespace(link string) error {
+	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
+	name, err := os.Readlink(link)
+	if err == nil && name != first {
+		err = errors.New("they are found by the PIDs of the host: run the command outside of the container")
 	}
 	return err
 }

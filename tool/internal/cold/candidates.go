@@ -16,10 +16,13 @@ type candidates struct {
 	each   func(visit func(page uint64))
 }
 
-// ofHeap are the pages with live objects of a Granary heap.
+// ofHeap are the pages with live objects of a Granary heap, and those of scoped heaps and arenas.
 func ofHeap(heap *inspect.HeapMap) candidates {
 	return candidates{rangesOf(heap), heap.OSPage, func(visit func(page uint64)) {
 		livePages(heap, func(page, _, _ uint64) { visit(page) })
+		for _, a := range heap.Arenas {
+			arenaPages(heap, a, visit)
+		}
 	}}
 }
 

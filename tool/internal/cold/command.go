@@ -26,8 +26,8 @@ var Row = cli.Command{
 	About: `Watches the process in intervals. At the end of each it reads which pages of the heap were accessed, and
 assigns the live objects on them to an age. Live memory on a page is as old as the page: one accessed object makes
 its neighbours appear accessed. While sampling is on (granary profile PID), stacks are listed as well. Needs root
-and idle page tracking, or, on x86-64, BPF; the first line names the source, the last one the cost. Scoped heaps and
-arenas are not included. granary ctl PID pageout moves cold memory to swap.`,
+and idle page tracking, or, on x86-64, BPF; the first line names the source, the last one the cost. Of scoped heaps and
+arenas all pages are listed, as their objects are not known. granary ctl PID pageout moves cold memory to swap.`,
 	Examples: []cli.Example{
 		{Line: "cold 812", Does: "watch for 30 seconds"},
 		{Line: "cold redis-server --seconds 600", Does: "find what was not accessed for ten minutes"},
@@ -102,26 +102,22 @@ func (o options) report(ctx context.Context, env cli.Env, name string, clock clo
 	}
 	t := newTally(heap, ages)
 	r = t.report(s.Title, source.Name(), w.cost)
-	if r.Swap, err = swapped(proc, pid); err != nil {
+	r.Asked = o.seconds
+	if r.Swap, r.Huge, err = kernelFigures(proc, pid); err != nil {
 		return r, proc.Explain(pid, err)
 	}
 	r.Stacks, r.Sampling, err = stacksOf(ctx, env, s, t)
 	return r, err
 }
 
-func rangesOf(heap *inspect.HeapMap) (ranges []accessed.Range) {
-	for _, chunk := range heap.Chunks {
-		ranges = append(ranges, accessed.Range{Start: chunk.Start, End: chunk.End})
-	}
-	return ranges
-}
-
-func swapped(proc procfs.FS, pid int) (bytes uint64, err error) {
+// kernelFigures are what the kernel says about the whole process: bytes in swap, and in huge pages.
+func kernelFigures(proc procfs.FS, pid int) (swap, huge uint64, err error) {
 	regions, err := proc.Smaps(pid)
 	for _, r := range regions {
-		bytes += r.Swap
+		swap += r.Swap
+		huge += r.AnonHugePages
 	}
-	return bytes, err
+	return swap, huge, err
 }
 
 // stacksOf is false where no samples were taken.
@@ -161,6 +157,7 @@ func (t *tally) report(title, source string, cost accessed.Cost) Report {
 			r.Ages[i].Bytes += class.ByAge[i]
 		}
 	}
+	r.Arenas = t.arenas()
 	r.ColdPages = t.cold
 	return r
 }

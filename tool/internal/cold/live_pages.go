@@ -1,6 +1,37 @@
 package cold
 
-import "github.com/granary-allocator/granary/tool/internal/inspect"
+import (
+	"github.com/granary-allocator/granary/tool/internal/accessed"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
+)
+
+// rangesOf are the parts of the address space that hold objects.
+func rangesOf(heap *inspect.HeapMap) (ranges []accessed.Range) {
+	for _, chunk := range heap.Chunks {
+		ranges = append(ranges, accessed.Range{Start: chunk.Start, End: chunk.End})
+	}
+	for _, a := range heap.Arenas {
+		for _, r := range a.Memory {
+			ranges = append(ranges, wholePages(heap, r))
+		}
+	}
+	return ranges
+}
+
+// wholePages leaves out the ends of a range that share a page with something else.
+func wholePages(heap *inspect.HeapMap, r inspect.Range) accessed.Range {
+	start := (r.Start + heap.OSPage - 1) &^ (heap.OSPage - 1)
+	return accessed.Range{Start: start, End: max(start, r.End&^(heap.OSPage-1))}
+}
+
+// arenaPages calls visit for each page of a scoped heap or an arena, whose objects are not known.
+func arenaPages(heap *inspect.HeapMap, a inspect.Arena, visit func(page uint64)) {
+	for _, r := range a.Memory {
+		for whole := wholePages(heap, r); whole.Start < whole.End; whole.Start += heap.OSPage {
+			visit(whole.Start)
+		}
+	}
+}
 
 // livePages calls visit for each page with live objects: its address, the size of the objects (0: a block), and how
 // many of its bytes they cover.

@@ -212,7 +212,7 @@ func TestAMachineWithoutSwap(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(proc.Root, "meminfo"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := needSwap(proc); (err != nil) != fails {
+		if err := NeedSwap(proc); (err != nil) != fails {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -44,7 +44,7 @@ type Usage struct {
 
 // PageOut pages out cold memory of process pid. report is called after each interval in which something happened.
 func (p Paging) PageOut(ctx context.Context, proc procfs.FS, pid int, report func(Step) error) (o Outcome, err error) {
-	if err := needSwap(proc); err != nil {
+	if err := NeedSwap(proc); err != nil {
 		return o, err
 	}
 	read := func() (candidates, error) { return ofProcess(proc, pid) }
@@ -89,7 +89,8 @@ func (p Paging) PageOut(ctx context.Context, proc procfs.FS, pid int, report fun
 	return o, err
 }
 
-func needSwap(proc procfs.FS) error {
+// NeedSwap is an error on a machine without swap.
+func NeedSwap(proc procfs.FS) error {
 	swap, err := proc.Swap()
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func usage(proc procfs.FS, pid int) (u Usage, err error) {
 	if err != nil {
 		return u, proc.Explain(pid, err)
 	}
-	if u.Swap, err = swapped(proc, pid); err != nil {
+	if u.Swap, _, err = kernelFigures(proc, pid); err != nil {
 		return u, proc.Explain(pid, err)
 	}
 	stat, err := proc.Stat(pid)
@@ -125,8 +126,8 @@ func (s Step) Write(w io.Writer) error {
 
 // Write prints the sums.
 func (o Outcome) Write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "process %d: paged out %s in %.1f s by %s, %s returned; RSS: %s before, %s after; in swap: %s before, %s after; %s major faults\n",
+	_, err := fmt.Fprintf(w, "process %d: paged out %s in %.1f s by %s, %s returned; RSS: %s before, %s after; in swap: %s before, %s after; %s\n",
 		o.PID, term.Bytes(o.Out), o.Seconds, o.Source, term.Bytes(o.Returned), term.Bytes(o.Before.RSS), term.Bytes(o.After.RSS),
-		term.Bytes(o.Before.Swap), term.Bytes(o.After.Swap), term.Count(o.MajorFaults))
+		term.Bytes(o.Before.Swap), term.Bytes(o.After.Swap), term.Counted(int(o.MajorFaults), "major fault"))
 	return err
 }

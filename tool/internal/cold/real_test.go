@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -59,7 +60,12 @@ func hold(t *testing.T, conf string) *held {
 
 func holdUnder(t *testing.T, environ ...string) *held {
 	t.Helper()
-	cmd := exec.Command(testkit.Compile(t, holder))
+	return start(t, testkit.Compile(t, holder), environ...)
+}
+
+func start(t *testing.T, program string, environ ...string) *held {
+	t.Helper()
+	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), environ...)
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
@@ -154,6 +160,9 @@ func TestAgesAreThoseOfTheAccesses(t *testing.T) {
 		t.Errorf("classes are missing: %v", want)
 	}
 	near(t, "cold pages", r.ColdPages, set)
+	if r.Huge != 0 {
+		t.Errorf("%d bytes are in huge pages, which the process does not allow", r.Huge)
+	}
 }
 
 func TestStacksHaveTheAgesOfTheirObjects(t *testing.T) {
@@ -225,5 +234,55 @@ func leaveMemory(t *testing.T, h *held, any bool) {
 	}
 	if after.Swap > set/4 || after.faults == o.After.faults {
 		t.Errorf("after an access to both sets, %d bytes are in swap still, and %d major faults occurred", after.Swap, after.faults-o.After.faults)
+	}
+}
+
+// scoped keeps 8 MiB in a scoped heap and 8 MiB in the shared one, object by object in turn.
+const scoped = `
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+typedef struct granary_heap granary_heap;
+granary_heap* granary_heap_create(const char* name, size_t cap);
+void* granary_heap_malloc(granary_heap* heap, size_t size);
+enum { kObjects = (8 << 20) / 1024 };
+static char *hot[kObjects], *cold[kObjects];
+int main(void) {
+  granary_heap* heap = granary_heap_create("cold", 0);
+  for (int i = 0; i < kObjects; i++) {
+    memset(hot[i] = malloc(1024), 1, 1024);
+    memset(cold[i] = granary_heap_malloc(heap, 1024), 1, 1024);
+  }
+  for (int c; putchar('.'), fflush(stdout), (c = getchar()) != EOF;)
+    for (int i = 0; i < kObjects; i++) *(volatile char*)(c == 'h' ? hot[i] : cold[i]);
+  return 0;
+}
+`
+
+func TestAScopedHeapSeparatesColdObjects(t *testing.T) {
+	library := testkit.Library(t)
+	h := start(t, testkit.Compile(t, scoped, library, "-Wl,-rpath,"+filepath.Dir(library)), "GRANARY_CONF=huge_pages:never")
+	needsSource(t, h.pid)
+	const set = 8 << 20
+	for _, c := range []struct {
+		accessed       string
+		shared, inHeap uint64 // cold
+	}{{"h", 0, set}, {"c", set, 0}} {
+		r, err := options{seconds: 10, intervals: 1}.report(context.Background(), cli.Env{}, fmt.Sprint(h.pid), &script{t: t, h: h, intervals: []string{c.accessed}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Arenas) != 1 {
+			t.Fatalf("there are %d scoped heaps, want one", len(r.Arenas))
+		}
+		near(t, "the scoped heap's pages in memory", r.Arenas[0].InMemory, set)
+		near(t, "cold in the scoped heap after "+c.accessed, r.Arenas[0].Cold(), c.inHeap)
+		near(t, "cold pages after "+c.accessed, r.ColdPages, set)
+		for _, class := range r.Classes {
+			if class.Size == 1024 {
+				near(t, "cold in the shared heap after "+c.accessed, class.Cold(), c.shared)
+			}
+		}
 	}
 }

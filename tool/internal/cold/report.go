@@ -5,6 +5,7 @@ type Report struct {
 	Title     string  `json:"title"`
 	Source    string  `json:"source"`
 	Seconds   float64 `json:"seconds"`
+	Asked     float64 `json:"seconds_asked"` // less, where samples would have taken more than 1 % of that
 	Intervals int     `json:"intervals"`
 	Cost      struct {
 		ReadingSeconds    float64 `json:"reading_seconds"`
@@ -14,12 +15,14 @@ type Report struct {
 	Live     uint64 `json:"live_bytes"`
 	InMemory uint64 `json:"live_in_memory_bytes"`
 	Swap     uint64 `json:"process_swap_bytes"`
+	Huge     uint64 `json:"process_huge_pages_bytes"`
 	// ColdPages are the pages that page out removes from memory: cold, with a live object.
 	ColdPages uint64  `json:"cold_pages_bytes"`
 	Ages      []Age   `json:"ages"`
 	Classes   []Class `json:"classes"`
 	Sampling  bool    `json:"sampling"`
 	Stacks    []Stack `json:"stacks"`
+	Arenas    []Arena `json:"arenas"`
 }
 
 // An Age is live memory that was not accessed for at least so long. A longer age is part of the shorter ones.
@@ -48,6 +51,13 @@ func (a *Amounts) add(b Amounts, times float64) {
 type Class struct {
 	Size uint64 `json:"object_size"`
 	Live uint64 `json:"live_bytes"`
+	Amounts
+}
+
+// An Arena is a scoped heap or an arena. Its amounts are pages: which of them hold live objects is not known.
+type Arena struct {
+	Index int    `json:"index"`
+	Live  uint64 `json:"live_bytes"`
 	Amounts
 }
 

@@ -69,6 +69,20 @@ func (t *tally) classes() []Class {
 	return rows
 }
 
+// arenas divides the pages of scoped heaps and arenas.
+func (t *tally) arenas() (rows []Arena) {
+	for _, a := range t.heap.Arenas {
+		row := Arena{Index: a.Index, Live: a.Live, Amounts: t.amounts()}
+		arenaPages(t.heap, a, func(page uint64) {
+			if t.page(&row.Amounts, page, t.heap.OSPage) {
+				t.cold += t.heap.OSPage
+			}
+		})
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // stacks estimates what each stack holds, the one with most cold memory first; names are by index of samples.Stacks.
 func (t *tally) stacks(samples *inspect.Samples, names [][]string) []Stack {
 	by := map[string]*Stack{}

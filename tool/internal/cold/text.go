@@ -10,13 +10,23 @@ import (
 
 func (r Report) write(w io.Writer, width, limit int) {
 	term.Line(w, "%s: watched for %.1f s in %s, by %s", r.Title, r.Seconds, term.Counted(r.Intervals, "interval"), r.Source)
+	if r.Seconds > 1.2*r.Asked {
+		term.Line(w, "That is longer than %g s, because samples may take at most %.0f %% of the time.", r.Asked, 100*maxShare)
+	}
 	fmt.Fprintln(w)
 	term.Line(w, "Live memory: %s, in memory %s. The process has %s in swap.", term.Bytes(r.Live), term.Bytes(r.InMemory), term.Bytes(r.Swap))
+	if r.Huge > 0 {
+		term.Line(w, "%s of the process are in huge pages: 2 MiB with one age, which hides cold memory (huge_pages:never).", term.Bytes(r.Huge))
+	}
 	r.ages().Write(w, width)
 	term.Line(w, "Cold pages, which page out removes from memory: %s", term.Bytes(r.ColdPages))
 	if len(r.Classes) > 0 {
 		fmt.Fprintf(w, "\nBy size class; COLD: not accessed for %.1f s\n", r.Seconds)
 		r.classes(limit).Write(w, width)
+	}
+	if len(r.Arenas) > 0 {
+		fmt.Fprintln(w, "\nScoped heaps and arenas: all of their pages")
+		r.arenas(limit).Write(w, width)
 	}
 	if r.Sampling {
 		fmt.Fprintln(w, "\nBy stack, estimated from samples, the innermost function first")
@@ -50,6 +60,17 @@ func (r Report) classes(limit int) term.Table {
 			size = term.Count(c.Size)
 		}
 		t.Rows = append(t.Rows, []string{size, term.Bytes(c.Live), term.Bytes(c.InMemory), term.Bytes(c.Cold()), term.Percent(float64(c.Cold()), float64(c.InMemory))})
+	}
+	return t
+}
+
+func (r Report) arenas(limit int) term.Table {
+	t := term.Table{Header: []string{" INDEX", " LIVE", " IN MEMORY", " COLD", " OF IT"}}
+	for i, a := range r.Arenas {
+		if limit > 0 && i == limit {
+			break
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprint(a.Index), term.Bytes(a.Live), term.Bytes(a.InMemory), term.Bytes(a.Cold()), term.Percent(float64(a.Cold()), float64(a.InMemory))})
 	}
 	return t
 }

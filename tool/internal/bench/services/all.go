@@ -14,7 +14,7 @@ import (
 
 // All are the scenarios, in the order in which help lists them.
 var All = []scenario.Scenario{
-	redisScenario, kv, mariadb, nginx, memcached, postgres, rocksdb, python, node, rax, soak,
+	redisScenario, kv, mariadb, nginx, memcached, postgres, rocksdb, python, node, rax, soak, coldData,
 }
 
 // Plan is `granary bench --plan FILE`: a user's own service, measured like the built-in ones.

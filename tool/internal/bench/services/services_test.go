@@ -64,6 +64,24 @@ func TestRocksdbFillsItsRows(t *testing.T) {
 	shares(t, measureOnce(t, rocksdb, "--keys", "20000", "--tests", "fillrandom,readrandom,seekrandom,readwhilewriting"))
 }
 
+func TestColdFillsItsRows(t *testing.T) {
+	if swap, err := procfs.Live().Swap(); err != nil || swap.Total == 0 || os.Geteuid() != 0 {
+		t.Skip("this test needs root and swap: ", err)
+	}
+	r := measureOnce(t, coldData, "--keys", "20000", "--time", "3s", "--connections", "4")
+	value := func(phase, metric string) float64 {
+		return r.Values("glibc", result.Key{Phase: phase, Metric: metric})[0]
+	}
+	full, out, back := value("two data sets", scenario.MetricRSS), value("the other one goes out", scenario.MetricRSS), value("the other one comes back", scenario.MetricRSS)
+	// 20,000 values of 100 bytes with their keys are 3 MB or more.
+	if paged := value("the other one goes out", metricPagedOut); paged < 3e6 || out > full-2e6 || back < out+2e6 {
+		t.Errorf("RSS is %.0f bytes with both data sets, %.0f after %.0f were paged out, %.0f after they came back", full, out, paged, back)
+	}
+	if faults := value("the other one comes back", metricMajorFaults); faults < 100 {
+		t.Errorf("%v major faults brought the data back", faults)
+	}
+}
+
 func TestPythonAndNodeFillTheirRows(t *testing.T) {
 	t.Run("python", func(t *testing.T) { shares(t, measureOnce(t, python, "--size", "1")) })
 	t.Run("node", func(t *testing.T) { measureOnce(t, node, "--size", "1") })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,10 @@ func TestTheProjectsOwnSuiteHasEveryScenarioWithWhatItTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(suite.Entries) != len(names()) {
-		t.Errorf("the suite has %d scenarios of %d", len(suite.Entries), len(names()))
+	for _, s := range services.All {
+		if !s.Privileged && !slices.ContainsFunc(suite.Entries, func(e Entry) bool { return e.Name == s.Name }) {
+			t.Errorf("the suite has no %s", s.Name)
+		}
 	}
 	for _, entry := range suite.Entries {
 		if entry.Seconds.Full <= 0 || entry.Seconds.Quick <= 0 {
