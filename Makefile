@@ -10,7 +10,7 @@ PRESET ?= asan
 TOOL ?= build/bin/granary
 
 .DEFAULT_GOAL := all
-.PHONY: vm vm-short all ship tool demo test unit coverage bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
+.PHONY: vm vm-short all ship tool programs demo test unit coverage bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -23,6 +23,9 @@ tool:
 	@scripts/need.sh build
 	CGO_ENABLED=0 scripts/go.sh build -trimpath -buildvcs=false \
 	  -ldflags "-s -w" -o $(TOOL) ./tool/cmd/granary
+
+programs: ship
+	cmake --build build --target bench/all -j $(JOBS)
 
 demo: all ## compare Granary with its peers under a real Redis, in under four minutes
 	@scripts/need.sh demo
@@ -42,31 +45,29 @@ coverage: ## report which lines the unit tests and the Go tests reach, into buil
 	@$(MAKE) --no-print-directory all
 	JOBS=$(JOBS) scripts/coverage.sh build/coverage-report
 
-bench: all ## run the benchmark programs under every allocator found (ARGS= for its flags)
+bench: all programs ## run the benchmark programs under every allocator found (ARGS= for its flags)
 	@scripts/need.sh demo
-	cmake --build build --target bench/all -j $(JOBS)
 	build/bin/granary bench micro $(ARGS)
 
-bench-full: all ## run every scenario under every allocator, hours or ARGS="--budget 40m": OUT=folder
+bench-full: all programs ## run every scenario under every allocator, hours or ARGS="--budget 40m": OUT=folder
 	@scripts/need.sh build demo test bench
-	cmake --build build --target bench/all -j $(JOBS)
 	build/bin/granary bench all --out $(OUT) $(ARGS)
 
 lint: ## check format, layers, scripts and documents without running anything
 	@scripts/need.sh build test lint
 	scripts/lint.sh
 
-install: all ## install below PREFIX, inside DESTDIR
+install: all programs ## install below PREFIX, inside DESTDIR
 	DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
 uninstall: ## remove from below PREFIX, inside DESTDIR, what install put there
 	scripts/uninstall.sh $(DESTDIR)$(PREFIX)
 
-deb: all ## build the Debian packages of this machine's architecture into build/packages
+deb: all programs ## build the Debian packages of this machine's architecture into build/packages
 	@scripts/need.sh build deb
 	scripts/package_deb.sh
 
-rpm: all ## build the RPM packages of this machine's architecture into build/packages
+rpm: all programs ## build the RPM packages of this machine's architecture into build/packages
 	@scripts/need.sh build rpm
 	scripts/package_rpm.sh
 

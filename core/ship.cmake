@@ -108,6 +108,7 @@ install(CODE "
   endforeach()")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/reference DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(packages ${CMAKE_SOURCE_DIR}/integrations/packages)
 set(cmake_package ${CMAKE_INSTALL_LIBDIR}/cmake/Granary)

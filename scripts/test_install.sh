@@ -16,7 +16,8 @@ fi
 DESTDIR=$work/staged cmake --install "$build" --prefix /opt/granary >/dev/null
 prefix=$work/staged/opt/granary
 for file in lib/libgranary.so lib/libgranary.a lib/granary.o lib/libgranary_je.a lib/libgranary-record.so include/granary/granary.h bin/granary \
-  share/doc/granary/LICENSE share/man/man1/granary-why.1 share/bash-completion/completions/granary \
+  share/doc/granary/LICENSE share/man/man1/granary-why.1 libexec/granary/bench/pair share/granary/suites/full.toml \
+  share/doc/granary/reference/options.md share/bash-completion/completions/granary \
   share/zsh/site-functions/_granary share/fish/vendor_completions.d/granary.fish; do
   [ -s "$prefix/$file" ] || {
     echo "test_install.sh: $file was not installed" >&2

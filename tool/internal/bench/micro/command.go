@@ -2,8 +2,6 @@ package micro
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
@@ -30,22 +28,9 @@ func setup(fs *pflag.FlagSet) cli.Action {
 
 func (o *options) declare(fs *pflag.FlagSet) {
 	o.Register(fs, Rounds)
-	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the programs (default: bench/suites/micro.toml of the source tree)")
-	fs.StringVar(&o.programs, "programs", "", "the `folder` of the built programs (default: build/bench of the source tree)")
+	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the programs (default: micro.toml of the source tree or of the package)")
+	fs.StringVar(&o.programs, "programs", "", "the `folder` of the built programs (default: that of the source tree or of the package)")
 	fs.StringVar(&o.only, "only", "", "measure the programs whose name matches this `regexp`")
-}
-
-// beside finds a path of the source tree from the current folder, else from where the command was
-// built, which is two folders down.
-func beside(exe, path string) string {
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	built := filepath.Join(filepath.Dir(exe), "..", "..", path)
-	if _, err := os.Stat(built); err == nil {
-		return built
-	}
-	return path
 }
 
 func (o *options) command(ctx context.Context, env cli.Env) error {

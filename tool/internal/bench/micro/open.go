@@ -7,6 +7,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/bench/shipped"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 
@@ -39,7 +40,7 @@ func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, erro
 type Spec struct {
 	Scenario string
 	Suite    Suite
-	Programs string // the folder of the built programs; empty: build/bench of the source tree
+	Programs string // the folder of the built programs; empty: that of the source tree or of the package
 	Settings map[string]any
 	Notes    []string // remarks about all results
 }
@@ -47,7 +48,7 @@ type Spec struct {
 // OpenSuite opens a session that runs the programs of a suite under each allocator. The options must have been checked.
 func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (*session.Session, error) {
 	if spec.Programs == "" {
-		spec.Programs = beside(env.Exe, "build/bench")
+		spec.Programs = shipped.Programs(env.Exe)
 	}
 	if err := spec.Suite.built(spec.Programs); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (
 // suiteOf reads the suite that the options name.
 func (o *options) suiteOf(env cli.Env) (Suite, error) {
 	if o.suite == "" {
-		o.suite = beside(env.Exe, "bench/suites/micro.toml")
+		o.suite = shipped.Suite(env.Exe, "micro.toml")
 	}
 	if err := o.Check(Rounds); err != nil {
 		return Suite{}, err

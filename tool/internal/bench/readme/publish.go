@@ -9,6 +9,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/shipped"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
@@ -27,8 +28,11 @@ var Publish = cli.Command{
 const emptyBlock = "<!-- measured: begin . -->\n<!-- measured: end -->\n\n"
 
 func publishSetup(fs *pflag.FlagSet) cli.Action {
-	rows := fs.String("layout", filepath.Join("bench", "suites", "results.toml"), "the `file` that lists columns and rows of the table")
+	rows := fs.String("layout", "", "the `file` that lists columns and rows of the table (default: results.toml of the source tree or of the package)")
 	return cli.Arguments(2, 2, "the folder of the results and the folder to write", func(_ context.Context, env cli.Env, args []string) error {
+		if *rows == "" {
+			*rows = shipped.Suite(env.Exe, "results.toml")
+		}
 		layout, err := ReadLayout(*rows)
 		if err != nil {
 			return err

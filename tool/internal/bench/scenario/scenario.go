@@ -13,6 +13,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/bench/shipped"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
@@ -54,7 +55,7 @@ func (s Scenario) Rows(v Values) []result.Row {
 }
 
 // A Need is a program that a scenario starts, and the Debian package that contains it. A program without a
-// package is one of Granary's own, in build/bench.
+// package is one of Granary's own.
 type Need struct{ Program, Package string }
 
 // extraDirs are patterns of the folders where packages install programs outside the usual PATH; the first
@@ -64,7 +65,11 @@ var extraDirs = []string{"/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/post
 // Find is the path of an installed program.
 func (n Need) Find() (string, error) {
 	if n.Package == "" {
-		return findBuilt(n.Program)
+		exe, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find the command's own folder: %w", err)
+		}
+		return shipped.Program(exe, n.Program)
 	}
 	// Not resolved further: some programs are links that go by the name they are called.
 	if path, err := exec.LookPath(n.Program); err == nil {
@@ -79,27 +84,6 @@ func (n Need) Find() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is not installed; install the package %s", n.Program, n.Package)
-}
-
-// findBuilt searches for one of Granary's own programs beside this command, which is built into build/bin,
-// and in the source tree around the current folder.
-func findBuilt(name string) (string, error) {
-	var places []string
-	if exe, err := os.Executable(); err == nil {
-		places = append(places, filepath.Join(filepath.Dir(exe), "..", "bench"))
-	}
-	if dir, err := os.Getwd(); err == nil {
-		for ; dir != "/"; dir = filepath.Dir(dir) {
-			places = append(places, filepath.Join(dir, "build", "bench"))
-		}
-	}
-	for _, dir := range places {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("%s is not built; build it with `cmake --build build --target bench/all`", name)
 }
 
 // find searches for every need; the error names all that are missing.

@@ -3,8 +3,6 @@ package suite
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
@@ -30,7 +28,7 @@ var Command = cli.Command{
 func setup(fs *pflag.FlagSet) cli.Action {
 	var o options
 	fs.StringVar(&o.out, "out", "", "the `folder` of the results")
-	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the scenarios (default: bench/suites/full.toml of the source tree)")
+	fs.StringVar(&o.suite, "suite", "", "the `file` that lists the scenarios (default: full.toml of the source tree or of the package)")
 	fs.StringSliceVar(&o.only, "only", nil, "only these scenarios, by `names` separated by commas")
 	fs.IntVar(&o.rounds, "rounds", 0, "number of rounds in the results (default: that of each scenario)")
 	fs.BoolVar(&o.quick, "quick", false, "the short size of each scenario")
@@ -50,15 +48,6 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		}
 		return o.run(ctx, env, time.Now)
 	})
-}
-
-// sourceFile finds a file of the source tree from the current folder, else from where the command was
-// built, which is two folders down.
-func sourceFile(exe, path string) string {
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	return filepath.Join(filepath.Dir(exe), "..", "..", path)
 }
 
 // announce prints a message between the lines of progress.
