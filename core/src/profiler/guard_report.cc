@@ -46,17 +46,21 @@ void PrintStack(const char* what, const GuardStack& stack) {
   for (size_t i = 0; i < stack.depth; ++i) PrintFrame(i, stack.frames[i]);
 }
 
+Writer& PrintBytes(Writer& w, uintptr_t n) {
+  return w.Number(n).Text(n == 1 ? " byte " : " bytes ");
+}
+
 // Where p is, relative to the object.
 void PrintPlace(Writer& w, const void* p, const GuardedObject& o) {
   const uintptr_t at = AddressOf(p), begin = AddressOf(o.p), end = begin + o.size;
   if (at == begin)
     w.Text("the start");
   else if (at < begin)
-    w.Number(begin - at).Text(" bytes before the start");
+    PrintBytes(w, begin - at).Text("before the start");
   else if (at < end)
-    w.Number(at - begin).Text(" bytes behind the start");
+    PrintBytes(w, at - begin).Text("behind the start");
   else
-    w.Number(at - end).Text(" bytes behind the end");
+    PrintBytes(w, at - end).Text("behind the end");
   w.Text(" of an object of ").Number(o.size).Text(" bytes at ").Hex(begin);
 }
 
