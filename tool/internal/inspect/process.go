@@ -112,17 +112,27 @@ func gone(pid int) error {
 
 // noRights names the missing right, as far as this process can detect it.
 func noRights(pid int) error {
+	owner := os.Geteuid()
 	if info, err := os.Stat(procfs.Live().Path(pid, "")); err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-			return failure(ErrNoRights, "process %d belongs to user %d, or is protected as a setuid program is: run the command as root, or with the capability CAP_SYS_PTRACE; or, for its figures alone, start the program with GRANARY_CONF=stats_file:true", pid, stat.Uid)
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			owner = int(stat.Uid)
 		}
 	}
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope") // absent without Yama
-	if text := strings.TrimSpace(string(scope)); text != "" && text != "0" {
-		return failure(ErrNoRights, "process %d may not be read because kernel.yama.ptrace_scope is %s: run the command as root, or with the capability CAP_SYS_PTRACE; or, for its figures alone, start the program with GRANARY_CONF=stats_file:true", pid, text)
-	}
-	if os.Geteuid() == 0 {
+	return missingRight(pid, os.Geteuid(), owner, strings.TrimSpace(string(scope)))
+}
+
+// missingRight is for the user that runs the command, the user that owns the process, and Yama's scope.
+func missingRight(pid, user, owner int, scope string) error {
+	const remedy = "run the command as root, or with the capability CAP_SYS_PTRACE"
+	const figures = "; or, for its figures alone, start the program with GRANARY_CONF=stats_file:true"
+	switch {
+	case user == 0:
 		return failure(ErrNoRights, "process %d may not be read by root here: it is outside this container, or this container withholds CAP_SYS_PTRACE; run the command on the host, or add that capability to the container", pid)
+	case user != owner:
+		return failure(ErrNoRights, "process %d belongs to user %d, or is protected as a setuid program is: "+remedy+figures, pid, owner)
+	case scope != "" && scope != "0":
+		return failure(ErrNoRights, "process %d may not be read because kernel.yama.ptrace_scope is %s: "+remedy+figures, pid, scope)
 	}
-	return failure(ErrNoRights, "process %d is protected from being read: run the command as root, or with the capability CAP_SYS_PTRACE", pid)
+	return failure(ErrNoRights, "process %d is protected from being read: "+remedy, pid)
 }

@@ -1,12 +1,15 @@
 package leaks
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
@@ -137,5 +140,23 @@ func TestSamplingThatBeginsAnew(t *testing.T) {
 	}
 	if !slices.IsSorted([]float64{normal(-3), normal(0), normal(3)}) {
 		t.Error("normal does not rise")
+	}
+}
+
+func TestOneStackGrowsAndTwoGrow(t *testing.T) {
+	for sure, want := range map[int]string{0: "these may grow:", 1: "\n1 stack grows with 99 %", 2: "\n2 stacks grow with 99 %"} {
+		r := Report{Title: "process 812", Readings: fewestReadings}
+		for i := range 2 {
+			g := ReportStack{Stack: []string{"site"}, PerMinute: 1 << 20, InUse: 1 << 20}
+			if i < sure {
+				g.AtLeast = 1 << 10
+			}
+			r.Stacks = append(r.Stacks, g)
+		}
+		var out bytes.Buffer
+		r.write(cli.Env{Stdout: &out})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%d of two stacks: %s", sure, out.String())
+		}
 	}
 }

@@ -52,6 +52,20 @@ func TestEveryView(t *testing.T) {
 	testkit.Check(t, "testdata/totals.golden", out.Bytes())
 }
 
+func TestABoundThatIsNotThereIsNone(t *testing.T) {
+	for name, want := range map[string]string{"ceiling": "none", "live": "0 B"} {
+		if got := Value(inspect.Metric{Name: name, Kind: "gauge", Unit: "bytes"}); got != want { // before the limits are first read
+			t.Errorf("%s of 0 is %q", name, got)
+		}
+		if got := Value(inspect.Metric{Name: name, Kind: "gauge", Unit: "bytes", Value: math.MaxUint64}); got != "none" {
+			t.Errorf("%s without a bound is %q", name, got)
+		}
+	}
+	if got := Value(inspect.Metric{Name: "ceiling", Unit: "bytes", Value: 50 << 20}); got != "50 MiB" {
+		t.Errorf("a ceiling of 50 MiB is %q", got)
+	}
+}
+
 func call(args ...string) (string, string, int) {
 	var out, errs bytes.Buffer
 	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Row}, append([]string{"stats"}, args...))
