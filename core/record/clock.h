@@ -5,16 +5,12 @@
 
 #include "format.h"
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace granary::record {
 
 // A tick is 0.1 to 1.5 microseconds, by processor.
 inline uint64_t Ticks() {
 #if defined(__x86_64__)
-  return __rdtsc() >> 10;
+  return __builtin_ia32_rdtsc() >> 10;
 #elif defined(__aarch64__)
   uint64_t count;
   asm volatile("mrs %0, cntvct_el0" : "=r"(count));
