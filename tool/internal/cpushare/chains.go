@@ -13,7 +13,7 @@ import (
 type Chain struct {
 	Address uint64   // where it was
 	Caller  uint64   // what Unwind found; 0: nothing
-	Above   []uint64 // return addresses by frame pointers, as far as the program keeps them
+	Above   []uint64 // return addresses by Walk, or by frame pointers, as far as the program keeps them
 	Count   int
 }
 
@@ -29,8 +29,14 @@ type Moment struct {
 // inside the allocator or the caller is unknown.
 type Unwind func(Moment) uint64
 
-// stackTop is how many bytes of the stack are taken: the frames of an allocator are shallow.
-const stackTop = 2048
+// A Walk finds all return addresses of a sample, the innermost first, as far as it knows how to.
+type Walk func(Moment) []uint64
+
+// How many bytes of the stack are taken. The frames of an allocator are shallow.
+const (
+	stackTop   = 2048
+	wholeStack = 4096
+)
 
 // The kernel's numbers of the registers: PERF_REG_X86_*, PERF_REG_ARM64_*.
 var frameRegister, linkRegister, stackRegister = map[string]int{"amd64": 6, "arm64": 29}[runtime.GOARCH],
@@ -45,10 +51,27 @@ func StartChains(proc procfs.FS, pid, perSecond int, unwind Unwind) (*Sampler, e
 	return start(&Sampler{chains: map[string]*Chain{}, unwind: unwind}, threads, perSecond)
 }
 
+// StartStacks samples a process as Start does, and also records the stacks that walk finds.
+func StartStacks(proc procfs.FS, pid, perSecond int, walk Walk) (*Sampler, error) {
+	threads, err := threads(proc, pid)
+	if err != nil {
+		return nil, err
+	}
+	return start(&Sampler{chains: map[string]*Chain{}, walk: walk}, threads, perSecond)
+}
+
+// top is how many bytes of the stack a sample has.
+func (s *Sampler) top() uint64 {
+	if s.walk != nil {
+		return wholeStack
+	}
+	return stackTop
+}
+
 // wantStacks asks for call chains, registers and the top of the stack besides.
-func wantStacks(attr *unix.PerfEventAttr) {
+func (s *Sampler) wantStacks(attr *unix.PerfEventAttr) {
 	attr.Sample_type |= unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
-	attr.Sample_stack_user = stackTop
+	attr.Sample_stack_user = uint32(s.top())
 	attr.Sample_max_stack = 64
 	attr.Sample_regs_user = 1<<frameRegister | 1<<stackRegister
 	if linkRegister != 0 {
@@ -91,12 +114,16 @@ func (s *Sampler) chain(data []byte, at, end uint64) {
 		}
 		m.Stack = next()
 	}
-	size := min(next(), stackTop)
+	size := min(next(), s.top())
 	for i := uint64(0); i < size; i += 8 {
 		m.Top = binary.NativeEndian.AppendUint64(m.Top, next())
 	}
 	m.Top = m.Top[:min(next(), uint64(len(m.Top)))] // as much as there was
-	c.Caller = s.unwind(m)
+	if s.walk != nil {
+		c.Above = s.walk(m)
+	} else {
+		c.Caller = s.unwind(m)
+	}
 	s.keep(c)
 }
 

@@ -37,7 +37,8 @@ type Sampler struct {
 	hits   map[place]int // in user code
 	kernel int
 	chains map[string]*Chain // nil: only addresses are wanted
-	unwind Unwind
+	unwind Unwind            // one of these two
+	walk   Walk
 	stop   chan struct{}
 	done   chan struct{}
 }
@@ -122,7 +123,7 @@ func (s *Sampler) event(tid, cpu, perSecond int) (int, error) {
 		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID, Bits: unix.PerfBitFreq | unix.PerfBitInherit,
 	}
 	if s.chains != nil {
-		wantStacks(&attr)
+		s.wantStacks(&attr)
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)

@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/cpushare"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/symbol"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
@@ -163,4 +166,58 @@ func TestCPUTimeByFunction(t *testing.T) {
 			t.Errorf("%v has %d frames", Names(s), depth)
 		}
 	}
+}
+
+// burner spends its time in a function that two others call, and keeps no frame pointers.
+const burner = `#include <stdio.h>
+volatile unsigned long sum;
+__attribute__((noinline)) void inner_site(unsigned n) { for (unsigned i = 0; i < n; ++i) sum += i * n; sum += 1; }
+__attribute__((noinline)) void outer_site(unsigned n) { char volatile room[200]; room[n % 200] = 1; inner_site(100000); sum += room[7]; }
+int main(void) { puts("ready"); fflush(stdout); for (unsigned i = 0;; ++i) { outer_site(i); sum += i; } }
+`
+
+func TestStacksAreWholeWithoutFramePointers(t *testing.T) {
+	if err := MayRecord(procfs.Live()); errors.Is(err, cpushare.ErrNotAllowed) {
+		t.Skip(err)
+	}
+	pid := runs(t, compile(t, burner, "-fomit-frame-pointer"))
+	libc, err := filepath.EvalSymlinks(libcOf(t, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Record(procfs.Live(), pid, allocators.Contender{Name: "glibc", Path: libc, System: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	p := r.Stop(context.Background(), symbol.NewFinder(os.Getenv))
+	inner, whole := int64(0), int64(0)
+	for _, s := range p.Sample {
+		names := Names(s)
+		if names[0] != "inner_site" {
+			continue
+		}
+		inner += s.Value[0]
+		if len(names) > 2 && names[1] == "outer_site" && names[2] == "main" {
+			whole += s.Value[0]
+		}
+	}
+	if inner < 20 || whole < inner*9/10 {
+		t.Errorf("of %d samples in inner_site, %d have their callers", inner, whole)
+	}
+}
+
+func libcOf(t *testing.T, pid int) string {
+	t.Helper()
+	maps, err := procfs.Live().Maps(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range maps {
+		if strings.Contains(filepath.Base(m.Path), "libc.so") {
+			return m.Path
+		}
+	}
+	t.Skip("the program has no shared C library")
+	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"debug/elf"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,11 +39,7 @@ func Record(proc procfs.FS, pid int, c allocators.Contender) (*Recording, error)
 	if err := r.Learn(); err != nil {
 		return nil, err
 	}
-	way, err := r.exit()
-	if err != nil {
-		return nil, err
-	}
-	r.sampler, err = cpushare.StartChains(proc, pid, perSecond, way.unwind)
+	r.sampler, err = cpushare.StartStacks(proc, pid, perSecond, r.exits().walk)
 	return r, err
 }
 
@@ -57,14 +52,23 @@ func MayRecord(proc procfs.FS) error {
 	return err
 }
 
-// exit is the way out of the allocator's library.
-func (r *Recording) exit() (*exit, error) {
-	f, err := elf.Open(r.cpu.Library)
-	if err != nil {
-		return nil, fmt.Errorf("read the allocator's code: %w", err)
+// exits are the ways out of every file that is mapped. A file without call frame information ends a stack.
+func (r *Recording) exits() (all exits) {
+	files := map[string][]inspect.Module{}
+	for _, m := range r.cpu.Modules {
+		files[m.Path] = append(files[m.Path], m)
 	}
-	defer f.Close()
-	return newExit(f, slices.DeleteFunc(slices.Clone(r.cpu.Modules), func(m inspect.Module) bool { return m.Path != r.cpu.Library }))
+	for path, modules := range files {
+		f, err := elf.Open(path)
+		if err != nil {
+			continue
+		}
+		if e, err := newExit(f, modules); err == nil {
+			all = append(all, e)
+		}
+		f.Close()
+	}
+	return all
 }
 
 // Learn reads which files the process has mapped. A library that is loaded later is unknown until the next

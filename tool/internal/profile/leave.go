@@ -51,48 +51,92 @@ func (e *exit) virtual(address uint64) (uint64, bool) {
 // The numbers that DWARF has for registers.
 var dwarfStack, dwarfFrame = map[string]uint64{"amd64": 7, "arm64": 31}[runtime.GOARCH], map[string]uint64{"amd64": 6, "arm64": 29}[runtime.GOARCH]
 
+// A frame is where a walk over a stack has come to.
+type frame struct {
+	at, lookup         uint64 // the address; one within the call instruction
+	stack, frame, link uint64
+	moment             cpushare.Moment
+}
+
+func innermost(m cpushare.Moment) frame {
+	return frame{at: m.Address, lookup: m.Address, stack: m.Stack, frame: m.Frame, link: m.Link, moment: m}
+}
+
+// read is a word of the stack; 0 beyond what the sample has of it.
+func (f *frame) read(address uint64) uint64 {
+	if i := address - f.moment.Stack; i+8 <= uint64(len(f.moment.Top)) && i+8 >= 8 {
+		return binary.NativeEndian.Uint64(f.moment.Top[i:])
+	}
+	return 0
+}
+
+// leave goes on to the caller's frame by the rule at a virtual address of the file.
+func (e *exit) leave(f *frame, virtual uint64) bool {
+	rule, ok := e.table.Rule(virtual)
+	if !ok {
+		return false
+	}
+	base := f.stack
+	switch rule.Register {
+	case dwarfStack:
+	case dwarfFrame:
+		base = f.frame
+	default:
+		return false
+	}
+	base += uint64(rule.Offset)
+	if saved, ok := rule.Saved[rule.Return]; ok {
+		f.link = f.read(base + uint64(saved))
+	}
+	if saved, ok := rule.Saved[dwarfFrame]; ok {
+		f.frame = f.read(base + uint64(saved))
+	}
+	if f.link == 0 {
+		return false
+	}
+	f.at, f.lookup, f.stack = f.link, f.link-1, base
+	return true
+}
+
 // unwind leaves the allocator's frames one by one.
 func (e *exit) unwind(m cpushare.Moment) uint64 {
 	const most = 32 // frames
-	at, lookup := m.Address, m.Address
-	stack, frame, link := m.Stack, m.Frame, m.Link
-	read := func(address uint64) uint64 {
-		if i := address - m.Stack; i+8 <= uint64(len(m.Top)) && i+8 >= 8 {
-			return binary.NativeEndian.Uint64(m.Top[i:])
-		}
-		return 0
-	}
+	f := innermost(m)
 	for range most {
-		virtual, inside := e.virtual(lookup)
+		virtual, inside := e.virtual(f.lookup)
 		if !inside {
-			if at == m.Address {
+			if f.at == m.Address {
 				return 0 // it never was inside
 			}
-			return at
+			return f.at
 		}
-		rule, ok := e.table.Rule(virtual)
-		if !ok {
+		if !e.leave(&f, virtual) {
 			return 0
 		}
-		base := stack
-		switch rule.Register {
-		case dwarfStack:
-		case dwarfFrame:
-			base = frame
-		default:
-			return 0
-		}
-		base += uint64(rule.Offset)
-		if saved, ok := rule.Saved[rule.Return]; ok {
-			link = read(base + uint64(saved))
-		}
-		if saved, ok := rule.Saved[dwarfFrame]; ok {
-			frame = read(base + uint64(saved))
-		}
-		if link == 0 {
-			return 0
-		}
-		at, lookup, stack = link, link-1, base
 	}
 	return 0
+}
+
+// exits unwind whole stacks, through all files of a process.
+type exits []*exit
+
+// walk returns the return addresses, the innermost first.
+func (all exits) walk(m cpushare.Moment) (out []uint64) {
+	const most = 64 // frames
+	f := innermost(m)
+	for range most {
+		left := false
+		for _, e := range all {
+			if virtual, inside := e.virtual(f.lookup); inside {
+				left = e.leave(&f, virtual)
+				break
+			}
+		}
+		if !left {
+			return out
+		}
+		out = append(out, f.at)
+		f.link = 0 // only the innermost function may have it in a register
+	}
+	return out
 }
