@@ -271,8 +271,16 @@ MoveResult Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
   return result;
 }
 
+// An emulator may accept the advice and ignore it, so the first guard is tried.
 bool Linux::Guard(void* p, size_t bytes) noexcept {
-  return !Failed(Advise(p, bytes, MADV_GUARD_INSTALL));
+  enum : char { kUntried, kWorks, kIgnored };
+  static std::atomic<char> known{kUntried};
+  if (known.load(std::memory_order_relaxed) == kIgnored) return false;
+  if (Failed(Advise(p, bytes, MADV_GUARD_INSTALL))) return false;
+  if (known.load(std::memory_order_relaxed) == kUntried) {
+    known.store(IsReadable(p) ? kIgnored : kWorks, std::memory_order_relaxed);
+  }
+  return known.load(std::memory_order_relaxed) == kWorks;
 }
 
 void Linux::Unguard(void* p, size_t bytes) noexcept { Advise(p, bytes, MADV_GUARD_REMOVE); }
