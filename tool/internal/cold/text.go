@@ -49,39 +49,43 @@ func (r Report) ages() term.Table {
 	return t
 }
 
+// first is at most limit of the rows; 0: all.
+func first[T any](rows []T, limit int) []T {
+	if limit > 0 && len(rows) > limit {
+		return rows[:limit]
+	}
+	return rows
+}
+
+// cells are the columns IN MEMORY, COLD and OF IT.
+func (a Amounts) cells() []string {
+	return []string{term.Bytes(a.InMemory), term.Bytes(a.Cold()), term.Percent(float64(a.Cold()), float64(a.InMemory))}
+}
+
 func (r Report) classes(limit int) term.Table {
 	t := term.Table{Header: []string{" SIZE", " LIVE", " IN MEMORY", " COLD", " OF IT"}}
-	for i, c := range r.Classes {
-		if limit > 0 && i == limit {
-			break
-		}
+	for _, c := range first(r.Classes, limit) {
 		size := "block"
 		if c.Size != 0 {
 			size = term.Count(c.Size)
 		}
-		t.Rows = append(t.Rows, []string{size, term.Bytes(c.Live), term.Bytes(c.InMemory), term.Bytes(c.Cold()), term.Percent(float64(c.Cold()), float64(c.InMemory))})
+		t.Rows = append(t.Rows, append([]string{size, term.Bytes(c.Live)}, c.cells()...))
 	}
 	return t
 }
 
 func (r Report) arenas(limit int) term.Table {
 	t := term.Table{Header: []string{" INDEX", " LIVE", " IN MEMORY", " COLD", " OF IT"}}
-	for i, a := range r.Arenas {
-		if limit > 0 && i == limit {
-			break
-		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(a.Index), term.Bytes(a.Live), term.Bytes(a.InMemory), term.Bytes(a.Cold()), term.Percent(float64(a.Cold()), float64(a.InMemory))})
+	for _, a := range first(r.Arenas, limit) {
+		t.Rows = append(t.Rows, append([]string{fmt.Sprint(a.Index), term.Bytes(a.Live)}, a.cells()...))
 	}
 	return t
 }
 
 func (r Report) stacks(limit int) term.Table {
 	t := term.Table{Header: []string{" IN MEMORY", " COLD", " OF IT", "STACK"}, Fold: true}
-	for i, s := range r.Stacks {
-		if limit > 0 && i == limit {
-			break
-		}
-		t.Rows = append(t.Rows, []string{term.Bytes(s.InMemory), term.Bytes(s.Cold()), term.Percent(float64(s.Cold()), float64(s.InMemory)), profile.Chain(s.Stack, 6)})
+	for _, s := range first(r.Stacks, limit) {
+		t.Rows = append(t.Rows, append(s.cells(), profile.Chain(s.Stack, 6)))
 	}
 	return t
 }

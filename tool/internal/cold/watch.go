@@ -45,8 +45,8 @@ type watch struct {
 	cost      accessed.Cost
 }
 
-// run watches. Where samples would take more than maxShare of the time, intervals are longer than was asked for, and
-// the last one ends later.
+// run watches the process. If samples would take more than maxShare of the time, it lengthens the intervals, and the
+// watch ends later.
 func (w *watch) run(ctx context.Context) (*Ages, error) {
 	ages := newAges(w.ranges, w.page)
 	took, err := w.sample(func(accessed.Range, bool) {})
