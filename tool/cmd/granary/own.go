@@ -15,7 +15,7 @@ import (
 // own are the commands about the command itself.
 func own() []cli.Command {
 	return []cli.Command{
-		{Name: "completion", Usage: "SHELL", Summary: "print the completion script of a shell", Takes: cli.Words, Choices: cli.Shells,
+		{Name: "completion", Usage: "SHELL", Summary: "print the completion script of a shell", Takes: cli.Words, Choices: func() []string { return cli.Shells },
 			Examples: []cli.Example{
 				{Line: "completion bash > /etc/bash_completion.d/granary", Does: "complete in every new bash"},
 				{Line: "completion zsh > \"${fpath[1]}/_granary\"", Does: "complete in every new zsh"},

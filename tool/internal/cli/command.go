@@ -44,7 +44,7 @@ type Command struct {
 	Exits     []Exit // instead of the usual ones
 	WrongCode int    // exit code of a wrong option, if it is not CodeUsage
 	Takes     Argument
-	Choices   []string // for Words, and for what follows the first of PIDs
+	Choices   func() []string // for Words, and for what follows the first of PIDs
 	Setup     func(fs *pflag.FlagSet) Action
 }
 

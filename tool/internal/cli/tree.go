@@ -135,12 +135,12 @@ func completer(row Command) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch row.Takes {
 		case PIDs:
-			if len(args) > 0 && len(row.Choices) > 0 {
-				return row.Choices, cobra.ShellCompDirectiveNoFileComp
+			if len(args) > 0 && row.Choices != nil {
+				return row.Choices(), cobra.ShellCompDirectiveNoFileComp
 			}
 			return processes(), cobra.ShellCompDirectiveKeepOrder // files as well: core files
 		case Words:
-			return row.Choices, cobra.ShellCompDirectiveNoFileComp
+			return row.Choices(), cobra.ShellCompDirectiveNoFileComp
 		case Programs, Files:
 			return nil, cobra.ShellCompDirectiveDefault
 		}

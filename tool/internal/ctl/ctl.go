@@ -76,7 +76,7 @@ type Outcome struct {
 
 // Row is the command `granary ctl`.
 var Row = cli.Command{
-	Name: "ctl", Usage: "PID|NAME " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names(),
+	Name: "ctl", Usage: "PID|NAME " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names,
 	Summary: "control a running process: purge memory, empty caches, change options",
 	About:   about(),
 	Examples: []cli.Example{

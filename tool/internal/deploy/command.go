@@ -22,7 +22,7 @@ import (
 // Commands are `granary enable`, `disable` and `status`.
 var Commands = []cli.Command{
 	{
-		Name: "enable", Usage: "SERVICE [options]", Takes: cli.Words, Choices: Names(),
+		Name: "enable", Usage: "SERVICE [options]", Takes: cli.Words, Choices: Names,
 		Summary: "put a systemd service under Granary, and take it back if it does not come up",
 		About: `SERVICE is one of ` + strings.Join(Names(), ", ") + `,
 or any systemd unit. A drop-in is written, /etc/systemd/system/UNIT.service.d/granary.conf; no file of a
@@ -43,7 +43,7 @@ restarted as it was, and the end of its log shown. Where systemd does not run, i
 		Setup: setupEnable,
 	},
 	{
-		Name: "disable", Usage: "SERVICE|--all [options]", Takes: cli.Words, Choices: Names(),
+		Name: "disable", Usage: "SERVICE|--all [options]", Takes: cli.Words, Choices: Names,
 		Summary: "take a service from under Granary again",
 		About: `Only the file that ` + "`granary enable`" + ` wrote is removed. With --restart the service is restarted,
 and it is checked that Granary is no longer in it.`,
@@ -54,7 +54,7 @@ and it is checked that Granary is no longer in it.`,
 		Setup: setupDisable,
 	},
 	{
-		Name: "status", Usage: "[SERVICE...] [options]", Takes: cli.Words, Choices: Names(),
+		Name: "status", Usage: "[SERVICE...] [options]", Takes: cli.Words, Choices: Names,
 		Summary: "list the services that were put under Granary, and whether they are healthy",
 		About: `Without names it lists every unit that ` + "`granary enable`" + ` wrote a drop-in for: its main process, the
 allocator that the process calls, what lives on its heap, and what is wrong, if something is.`,

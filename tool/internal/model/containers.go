@@ -21,7 +21,7 @@ var Container = cli.Command{
 	About: "The containers are those of GCC (libstdc++). KIND is " + strings.Join(container.Kinds, ", ") + ". --element is the type of elements, or of a map's keys; " +
 		"both take a number of bytes, or string:20 for a std::string of 20 letters.",
 	Examples: []cli.Example{{Line: "model container unordered_map --count 10M --element string:36", Does: "nodes, buckets and strings"}},
-	Takes:    cli.Words, Choices: container.Kinds,
+	Takes:    cli.Words, Choices: func() []string { return container.Kinds },
 	Setup: containerSetup,
 }
 

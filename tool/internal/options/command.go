@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/pflag"
 )
 
@@ -25,7 +25,7 @@ prints the option's values, its unit, its meaning and when to change it.`,
 		{Line: "options TCMALLOC_RELEASE_RATE lg_tcache_max", Does: "by the names of other allocators"},
 		{Line: "options --json | jq -r '.[] | select(.at_run_time).name'", Does: "those that can change at run time"},
 	},
-	Takes: cli.Words, Choices: names(Table()), Setup: setup,
+	Takes: cli.Words, Choices: func() []string { return names(Table()) }, Setup: setup,
 }
 
 func names(table []Option) (out []string) {
@@ -42,7 +42,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		if err != nil {
 			return err
 		}
-		width := lineWidth(env.Stdout)
+		width := term.HelpWidth(env.Stdout)
 		switch {
 		case *asJSON:
 			return term.JSON(env.Stdout, chosen)
@@ -68,7 +68,7 @@ func choose(table []Option, wanted []string) ([]Option, error) {
 	for _, name := range wanted {
 		found := false
 		for _, o := range table {
-			if o.Name == name || contains(o.Jemalloc, name) || contains(o.TCMalloc, name) {
+			if o.Name == name || slices.Contains(o.Jemalloc, name) || slices.Contains(o.TCMalloc, name) {
 				out, found = append(out, o), true
 			}
 		}
@@ -79,38 +79,13 @@ func choose(table []Option, wanted []string) ([]Option, error) {
 	return out, nil
 }
 
-func contains(list []string, name string) bool {
-	for _, one := range list {
-		if one == name {
-			return true
-		}
-	}
-	return false
-}
-
-// lineWidth is the width that lines are wrapped to: that of the terminal, at most 100 columns, and 80 elsewhere.
-func lineWidth(w io.Writer) int {
-	if columns, terminal := term.Width(w); terminal {
-		return max(40, min(columns, 100))
-	}
-	return 80
-}
-
 // list is a line NAME:DEFAULT and the meaning for each option.
 func list(w io.Writer, table []Option, width int) {
 	for _, o := range table {
-		paragraph(w, 24, o.Name+":"+o.Default, o.Meaning, width)
+		fmt.Fprintln(w, term.Wrap(fmt.Sprintf("%-24s", o.Name+":"+o.Default), o.Meaning, width))
 	}
 	fmt.Fprint(w, "\nThe values are the defaults. `granary options NAME` says when to change one. Set\n"+
 		"options as in GRANARY_CONF=dirty_decay_ms:5s,hard_limit:2GiB granary run -- CMD\n")
-}
-
-// paragraph wraps body into the columns from indent to width; label stands before its first line.
-func paragraph(w io.Writer, indent int, label, body string, width int) {
-	for line := range strings.Lines(text.WrapSoft(body, width-indent)) {
-		fmt.Fprintf(w, "%-*s%s\n", indent, label, strings.TrimSpace(line))
-		label = ""
-	}
 }
 
 func explain(w io.Writer, o Option, width int) {
@@ -131,7 +106,7 @@ func explain(w io.Writer, o Option, width int) {
 		{"jemalloc", strings.Join(o.Jemalloc, ", ")}, {"TCMalloc", strings.Join(o.TCMalloc, ", ")},
 	} {
 		if row[1] != "" {
-			paragraph(w, 12, "  "+row[0], row[1], width)
+			fmt.Fprintln(w, term.Wrap(fmt.Sprintf("%-12s", "  "+row[0]), row[1], width))
 		}
 	}
 }

@@ -15,6 +15,13 @@ import (
 // Exec replaces this process; unix.Exec outside tests.
 type Exec func(path string, argv, environ []string) error
 
+// Exits are the exit codes of commands that run a program: those of env(1).
+var Exits = []cli.Exit{
+	{Code: cli.CodeToolFailed, Meaning: "granary itself failed, or the command line is wrong"},
+	{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
+	{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
+}
+
 // Row is the command `granary run`.
 var Row = cli.Command{
 	Name: "run", Usage: "[--lib PATH] [--hardened] [--] CMD [ARG...]", Takes: cli.Programs,
@@ -26,11 +33,7 @@ because it is static, setuid or built for another machine, it prints the reason 
 		{Line: "run --hardened -- ./server", Does: "with every malloc and free checked"},
 		{Line: "run --lib ./libgranary.so ./app", Does: "with a library of your own build"},
 	},
-	Exits: []cli.Exit{
-		{Code: cli.CodeToolFailed, Meaning: "granary itself failed, or the command line is wrong"},
-		{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
-		{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
-	},
+	Exits:     Exits,
 	WrongCode: cli.CodeToolFailed,
 	Setup: func(fs *pflag.FlagSet) cli.Action {
 		return setup(fs, CurrentCredentials(), unix.Exec)

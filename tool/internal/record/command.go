@@ -35,11 +35,7 @@ command is killed. ` + "`granary trace info`" + ` shows what it holds. docs/guid
 		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
 		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
 	},
-	Exits: []cli.Exit{
-		{Code: cli.CodeToolFailed, Meaning: "granary itself failed, or the command line is wrong"},
-		{Code: cli.CodeNotExecutable, Meaning: "the program cannot be executed"},
-		{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
-	},
+	Exits:     preload.Exits,
 	WrongCode: cli.CodeToolFailed,
 	Setup:     setup,
 }
