@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Checks the includes in core/src against the lists of folders in core/src/README.md.
+"""Checks the includes in core/src and the imports in tool/internal against the lists in their READMEs.
 
-The lists stand there in a block fenced with ```layers, one a line: `descent:` names the folders
-that a call passes, in its order, `beside:` the folders that stand beside them, and `below:` those
-that lie below all others. A folder includes only folders that come after it in its own list, and
+core/src/README.md has a block fenced with ```layers, a list on each line: `descent:` names the folders
+that a call passes, in its order, `beside:` the folders beside them, and `below:` the folders
+below all others. A folder includes only folders that come after it in its own list, and
 none of the other lists that includes it in turn; a folder below includes only folders below.
 
-Nor may modules include each other in a circle, also inside a folder. A module is X.h with X.cc, or a
+Modules include each other in no circle, inside a folder too. A module is X.h with X.cc, or a
 table X.def; an X_impl.h belongs to the header that includes it.
+
+tool/README.md has a table whose first column names every package. A package imports only packages that
+come after it; tests are free.
 """
 
 import pathlib
@@ -18,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z0-9_/]+/[a-z0-9_]+\.[a-z]+)"', re.M)
 SUFFIXES = {".h", ".cc", ".S", ".def"}
 LISTS = ("descent", "beside", "below")
+IMPORT = re.compile(r'^\s*(?:import )?"[^"]*/tool/internal/([a-z0-9_/]+)"', re.M)
+PACKAGES = re.compile(r"^\| package \|.*?\n\n", re.M | re.S)
 
 
 def read_lists(readme):
@@ -126,14 +131,53 @@ def check(sources, readme):
     return lines, (len(includes), len(folders), len(modules))
 
 
-def main():
-    sources = ROOT / "core" / "src"
-    lines, counts = check(sources, sources / "README.md")
-    for line in lines:
-        print(line)
+def read_packages(readme):
+    """Returns the packages that the table of the README names, in its order."""
+    table = PACKAGES.search(readme.read_text())
+    if table is None:
+        sys.exit(f"{readme.name}: add a table whose first column, `package`, names the packages")
+    first_columns = re.findall(r"^\|([^|]*)\|", table.group(0), re.M)
+    return [name for cell in first_columns for name in re.findall(r"`(?:tool/internal/)?([a-z0-9_/]+)`", cell)]
+
+
+def read_imports(internal):
+    """Returns {package: {imported package: file}}; tests are left out."""
+    imports = {}
+    for path in sorted(internal.rglob("*.go")):
+        if path.name.endswith("_test.go") or "testdata" in path.parts:
+            continue
+        found = imports.setdefault(str(path.parent.relative_to(internal)), {})
+        for target in IMPORT.findall(path.read_text()):
+            found.setdefault(target, path.name)
+    return imports
+
+
+def check_packages(internal, readme):
+    """Returns what is wrong, a line each, and the number of packages."""
+    listed, imports = read_packages(readme), read_imports(internal)
+    lines = [f"tool/internal/{name}: name this package in the table of tool/README.md, above what it imports"
+             for name in sorted(set(imports) - set(listed))]
+    lines += [f"tool/README.md: {name} is no package; remove it" for name in listed if name not in imports]
+    lines += [f"tool/README.md: {name} is listed twice; remove one" for name in sorted(set(listed)) if listed.count(name) > 1]
     if lines:
+        return lines, 0
+    for package, targets in imports.items():
+        for target, file in sorted(targets.items()):
+            if listed.index(target) <= listed.index(package):
+                lines.append(f"tool/internal/{package}/{file} imports {target}, which tool/README.md lists before {package}: "
+                             "move the shared part down, or correct the order of the list")
+    return lines, len(imports)
+
+
+def main():
+    sources, tool = ROOT / "core" / "src", ROOT / "tool"
+    lines, counts = check(sources, sources / "README.md")
+    more, packages = check_packages(tool / "internal", tool / "README.md")
+    for line in lines + more:
+        print(line)
+    if lines or more:
         sys.exit(1)
-    print("check_layers: {} files, {} folders, {} modules: ok".format(*counts))
+    print("check_layers: {} files, {} folders, {} modules of the core, {} packages of the tool: ok".format(*counts, packages))
 
 
 if __name__ == "__main__":

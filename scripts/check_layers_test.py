@@ -70,5 +70,55 @@ class CheckLayers(unittest.TestCase):
         self.refused({"compat/y/api.cc": []}, "core/src/compat/y: name this folder")
 
 
+PACKAGES = """| package | what it does |
+|---|---|
+| **commands** | |
+| `top`, `ps` | two commands, `granary why` is none |
+| `tool/internal/bench/report` | |
+| **base** | |
+| `procfs` | |
+
+After the table.
+"""
+
+PACKAGES_CLEAN = {
+    "top/top.go": ["ps", "procfs"],
+    "ps/ps.go": ["procfs"],
+    "bench/report/report.go": ["procfs"],
+    "procfs/procfs.go": [],
+    "procfs/procfs_test.go": ["top"],
+}
+
+
+class CheckPackages(unittest.TestCase):
+    def check(self, more, readme=PACKAGES):
+        with tempfile.TemporaryDirectory() as folder:
+            internal = pathlib.Path(folder)
+            (internal / "README.md").write_text(readme)
+            for name, imports in {**PACKAGES_CLEAN, **more}.items():
+                (internal / name).parent.mkdir(parents=True, exist_ok=True)
+                lines = "".join(f'\t"host/granary/tool/internal/{i}"\n' for i in imports)
+                (internal / name).write_text(f"package p\n\nimport (\n{lines})\n")
+            return "\n".join(check_layers.check_packages(internal, internal / "README.md")[0])
+
+    def test_accepts_packages_in_order(self):
+        self.assertEqual(self.check({}), "")
+
+    def test_refuses_an_import_of_an_earlier_package(self):
+        self.assertIn("tool/internal/ps/more.go imports top", self.check({"ps/more.go": ["top"]}))
+        self.assertIn("tool/internal/procfs/more.go imports bench/report", self.check({"procfs/more.go": ["bench/report"]}))
+
+    def test_refuses_a_package_that_the_table_omits(self):
+        self.assertIn("tool/internal/why: name this package", self.check({"why/why.go": []}))
+
+    def test_refuses_a_row_without_a_package(self):
+        readme = PACKAGES.replace("`ps`", "`ps`, `gone`")
+        self.assertIn("gone is no package", self.check({}, readme))
+
+    def test_refuses_a_package_that_is_listed_twice(self):
+        readme = PACKAGES.replace("`ps`", "`ps`, `procfs`")
+        self.assertIn("procfs is listed twice", self.check({}, readme))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/micro"
-	"github.com/granary-allocator/granary/tool/internal/bench/readme"
 	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/bench/services"
 	"github.com/granary-allocator/granary/tool/internal/bench/suite"
@@ -16,7 +15,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/deploy"
 	"github.com/granary-allocator/granary/tool/internal/doctor"
 	"github.com/granary-allocator/granary/tool/internal/exporter"
-	"github.com/granary-allocator/granary/tool/internal/heapmap"
+	"github.com/granary-allocator/granary/tool/internal/heap"
 	"github.com/granary-allocator/granary/tool/internal/leaks"
 	"github.com/granary-allocator/granary/tool/internal/model"
 	"github.com/granary-allocator/granary/tool/internal/options"
@@ -55,7 +54,7 @@ func commands() []cli.Command {
 		in(groupInspect, stats.Row),
 		in(groupInspect, why.Row),
 		in(groupInspect, top.Row),
-		in(groupInspect, heapmap.Row),
+		in(groupInspect, heap.Row),
 		in(groupInspect, cold.Row),
 		in(groupInspect, profile.Row),
 		in(groupInspect, profile.View),
@@ -78,7 +77,7 @@ func commands() []cli.Command {
 	for _, s := range services.All {
 		rows = append(rows, in(groupBench, s.Command()))
 	}
-	for _, row := range slices.Concat([]cli.Command{micro.Command, suite.Command, readme.Command, readme.Publish}, report.Commands, allocators.Commands) {
+	for _, row := range slices.Concat([]cli.Command{micro.Command, suite.Command, report.Readme, report.Publish}, report.Commands, allocators.Commands) {
 		rows = append(rows, in(groupBench, row))
 	}
 	for _, row := range own() {

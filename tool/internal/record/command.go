@@ -15,7 +15,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
-	"github.com/granary-allocator/granary/tool/internal/size"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 	"github.com/granary-allocator/granary/tool/internal/trace"
 
@@ -50,7 +50,7 @@ func setup(flags *pflag.FlagSet) cli.Action {
 	flags.SetInterspersed(false) // options after the program are the program's
 	o := &options{}
 	flags.StringVarP(&o.out, "out", "o", "trace.gtr", "write the trace to this `file`")
-	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+preload.RecorderName+" beside this command, or installed)")
+	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+shipped.RecorderName+" beside this command, or installed)")
 	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
 	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
@@ -88,14 +88,14 @@ func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
 	if o.sample == 0 {
 		return nil, errors.New("--sample 0 records nothing: give 1 for every object, or N for one in N")
 	}
-	most, err := size.Parse(o.max)
+	most, err := cli.ParseSize(o.max)
 	if err != nil {
 		return nil, err
 	}
 	if most < 1<<20 {
 		return nil, fmt.Errorf("--max-bytes %s is too small: give 1 MiB or more", o.max)
 	}
-	library, err := preload.FindRecorder(o.lib, env.Exe)
+	library, err := shipped.Recorder(o.lib, env.Exe)
 	if err != nil {
 		return nil, err
 	}

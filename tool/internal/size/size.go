@@ -5,15 +5,12 @@ package size
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/bits"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/dustin/go-humanize"
@@ -58,13 +55,13 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		}
 		var requests []uint64
 		for _, arg := range args {
-			request, err := Parse(arg)
+			request, err := cli.ParseSize(arg)
 			if err != nil {
 				return err
 			}
 			requests = append(requests, request)
 		}
-		path, err := preload.FindLibrary(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
+		path, err := shipped.Library(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
 		if err != nil {
 			return err
 		}
@@ -83,31 +80,6 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		table(costs).Write(env.Stdout, width)
 		return nil
 	})
-}
-
-// units that a size may be given in.
-var units = []struct {
-	suffix string
-	bytes  float64
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"B", 1}}
-
-// most is more than any request that can be met.
-const most = 1 << 47
-
-// Parse reads a size: "100", "64KiB", "1.5M".
-func Parse(text string) (uint64, error) {
-	number, factor := text, 1.0
-	for _, u := range units {
-		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
-			number, factor = strings.TrimSpace(rest), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	if n *= factor; err != nil || n < 0 || n != math.Trunc(n) || n > most {
-		return 0, cli.Usagef("%q is not a size: give whole bytes up to 128 TiB, as in 100, 64KiB or 1.5MiB", text)
-	}
-	return uint64(n), nil
 }
 
 // Of is what a request costs under classes, which ascend.

@@ -7,9 +7,9 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
-	"github.com/granary-allocator/granary/tool/internal/bench/shipped"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 
 	"github.com/spf13/pflag"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
-	"github.com/granary-allocator/granary/tool/internal/bench/shipped"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
 // A Scenario is a server or program with its load, under which allocators are compared.

@@ -15,8 +15,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
-	"github.com/granary-allocator/granary/tool/internal/bench/shipped"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 

@@ -1,0 +1,53 @@
+// Package shipped finds the files that come with the command: the library, the recorder, the benchmark programs
+// and their suites. They are in the source tree and its build folder, or where `make install` and the packages
+// put them.
+package shipped
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Suite is the path of a suite file. It is that of the source tree if there is none.
+func Suite(exe, name string) string {
+	source := filepath.Join("bench", "suites", name)
+	return first(source, source, from(exe, "..", "..", source), from(exe, "..", "share", "granary", "suites", name))
+}
+
+// Programs is the folder of the benchmark programs. It is that of the source tree if there is none.
+func Programs(exe string) string {
+	source := filepath.Join("build", "bench")
+	return first(source, source, from(exe, "..", "bench"), from(exe, "..", "libexec", "granary", "bench"))
+}
+
+// Program is the path of a benchmark program; the source tree may be around the current folder.
+func Program(exe, name string) (string, error) {
+	dirs := []string{from(exe, "..", "bench"), from(exe, "..", "libexec", "granary", "bench")}
+	if dir, err := os.Getwd(); err == nil {
+		for ; dir != "/"; dir = filepath.Dir(dir) {
+			dirs = append(dirs, filepath.Join(dir, "build", "bench"))
+		}
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not built; build it with `cmake --build build --target bench/all`", name)
+}
+
+// from is a path relative to the folder of the command.
+func from(exe string, elements ...string) string {
+	return filepath.Join(append([]string{filepath.Dir(exe)}, elements...)...)
+}
+
+func first(otherwise string, paths ...string) string {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return otherwise
+}
