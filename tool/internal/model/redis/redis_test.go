@@ -199,8 +199,9 @@ func (l live) settle(t testing.TB) float64 {
 	t.Helper()
 	before := 0.0
 	for range 1200 {
+		moved := l.moved(t) // before the figure, which else may be that of the last moment of the move
 		now := l.number(t, "used_memory")
-		if l.moved(t) && math.Abs(now-before) < 4096 {
+		if moved && math.Abs(now-before) < 4096 {
 			return now
 		}
 		before = now
