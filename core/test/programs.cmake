@@ -79,7 +79,7 @@ endforeach()
 include(unwind.cmake)
 
 # With option hardened: whatever does not count size classes, or read freed memory.
-foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jemalloc_under_load
+foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jemalloc_arenas conform.jemalloc_under_load
     conform.malloc conform.malloc_usable_size conform.memalign conform.operator_delete conform.operator_new
     conform.posix_memalign conform.random_model conform.realloc conform.realloc_growth conform.reallocarray
     conform.scoped_heaps process.exit_while_allocating process.fork_multithreaded process.vfork_allocates
@@ -88,6 +88,20 @@ foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jem
   granary_preload_test(hardened.${test} ${target})
   set_tests_properties(hardened.${test} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77 PROCESSORS 2)
   set_property(TEST hardened.${test} APPEND PROPERTY ENVIRONMENT GRANARY_CONF=hardened:true)
+endforeach()
+
+# Where glibc does not register threads for restartable sequences, and without any.
+foreach(test conform.jemalloc_under_load conform.random_model conform.statistics process.clone_own_tls
+    process.clone_shared_tls process.dlopen_library process.exit_while_allocating process.fork_multithreaded process.many_threads
+    process.release_counts process.signals process.thread_exit process.vfork_allocates storm.affinity storm.forks
+    storm.profile_switch storm.queues storm.random_calls storm.remote_frees storm.signals storm.thread_churn)
+  string(REPLACE "." "_" target ${test})
+  granary_preload_test(own_registration.${test} ${target})
+  granary_preload_test(thread_caches.${test} ${target})
+  set(tests own_registration.${test} thread_caches.${test})
+  set_tests_properties(${tests} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_property(TEST own_registration.${test} APPEND PROPERTY ENVIRONMENT GLIBC_TUNABLES=glibc.pthread.rseq=0)
+  set_property(TEST thread_caches.${test} APPEND PROPERTY ENVIRONMENT GRANARY_CONF=rseq:false)
 endforeach()
 
 # One test per ROW of these programs.

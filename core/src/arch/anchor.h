@@ -28,7 +28,7 @@ static_assert(sizeof(RestartArea) == 32 && offsetof(RestartArea, concurrency_id)
 // The cache table has first one row for each CPU or concurrency id, then one for each thread cache.
 // Thread caches exist only where the process has no restartable sequences. The kernel's indices
 // start at -2, which means "not registered".
-inline constexpr size_t kMaxThreadCaches = 256;
+inline constexpr size_t kMaxThreadCaches = 768;
 inline constexpr size_t kMaxCaches = kMaxCpus + kMaxThreadCaches;
 inline constexpr size_t kUnregisteredIndices = 2;
 

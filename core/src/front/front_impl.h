@@ -55,9 +55,11 @@ Cache<System>* Front<System, Below>::Create(size_t index) noexcept {
   return cache;
 }
 
+// Many thread caches keep to their short regions, which are on few pages.
 template <Os System, class Below>
 bool Front<System, Below>::Grow(CacheOf* cache, SizeClass c) noexcept {
   if (c > largest_cached_) return false;
+  if (threads.Crowded() && cache->capacity[c] >= ShortCapacity(c)) return false;
   return Growth<System>::Grow(
       cache, c, budget_.load(std::memory_order_relaxed),
       [&](void* const* objects, size_t n) { depot_->Return(c, objects, n); });

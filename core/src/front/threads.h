@@ -1,7 +1,7 @@
-// Registration of threads: how a thread finds its cache. If the C library registers restartable
-// sequences (glibc 2.35 and later), the index is the kernel's concurrency id, or the CPU number on
-// kernels before 6.3. Otherwise each of the first threads owns a thread cache, and its index is in
-// a RestartArea of Granary's own.
+// Registration of threads: how a thread finds its cache. The C library registers each thread for
+// restartable sequences (glibc 2.35 and later), or Granary does. Then the index is the kernel's
+// concurrency id, or the CPU number on kernels before 6.3. Where the kernel refuses, each of the
+// first threads owns a thread cache, and its index is in a RestartArea that only Granary writes.
 #pragma once
 
 #include <atomic>
@@ -27,6 +27,8 @@ class Threads {
   static uintptr_t SharingArea() noexcept;
 
   CacheOwner owner() const { return owner_; }
+  // Whether there are more thread caches than four for each CPU.
+  bool Crowded() const noexcept { return taken_.load(std::memory_order_relaxed) > fair_; }
   // The number of threads of this process that have registered so far.
   size_t registered() const { return registered_.load(std::memory_order_relaxed); }
 
@@ -46,12 +48,16 @@ class Threads {
 
   static void ThreadExit(void* slot) noexcept;
   bool RegisterWithKernel() noexcept;
+  bool RegisterOwnArea() noexcept;
+  bool MakeKey() noexcept;
   bool TakeSlot() noexcept;
 
   CacheOwner owner_ = CacheOwner::kUndecided;
+  bool registers_ = false;  // whether Granary registers threads with the kernel
   bool has_key_ = false;
   unsigned key_ = 0;
-  size_t slots_ = 0;
+  size_t fair_ = 0;
+  std::atomic<size_t> taken_{0};  // slots
   std::atomic<size_t> registered_{0};
   void (*on_exit_)(size_t) = nullptr;
   Slot slot_[kMaxThreadCaches];

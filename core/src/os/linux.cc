@@ -530,18 +530,34 @@ void Linux::RunOn(const CpuMask& cpus) noexcept {
   if (cpus.bytes > 0) Call(call::sched_setaffinity, 0, cpus.bytes, Bits(cpus.words));
 }
 
-bool Linux::RegisteredForRestart(void* area) noexcept {
-  constexpr long kBytes = 32;
+namespace {
+
+constexpr long kRestartBytes = 32;
+
+long Restart(void* area, long flags) {
+  return Call(call::rseq, Bits(area), kRestartBytes, flags, kRestartSignature);
+}
+
+}  // namespace
+
+bool Linux::RegisterForRestart(void* area) noexcept {
+  constexpr long kRegisteredBefore = -16;
+  const long result = Restart(area, 0);
+  return result == 0 || result == kRegisteredBefore;
+}
+
+void Linux::UnregisterForRestart(void* area) noexcept {
   constexpr long kUnregister = 1;
-  // The kernel refuses to register a second time. A success shows that the thread was not
-  // registered, and is undone.
-  const long result = Call(call::rseq, Bits(area), kBytes, 0, kRestartSignature);
-  if (result == 0) {
-    Call(call::rseq, Bits(area), kBytes, kUnregister, kRestartSignature);
-    return false;
-  }
+  Restart(area, kUnregister);
+}
+
+// The kernel refuses to register a second time. A success shows that the thread was not registered,
+// and is undone.
+bool Linux::RegisteredForRestart(void* area) noexcept {
   constexpr long kNoSuchCall = -38;
-  return result != kNoSuchCall;
+  const long result = Restart(area, 0);
+  if (result == 0) UnregisterForRestart(area);
+  return result != 0 && result != kNoSuchCall;
 }
 
 }  // namespace granary

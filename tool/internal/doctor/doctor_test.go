@@ -145,6 +145,15 @@ func TestSettingsThatGranaryReadsOrNot(t *testing.T) {
 	}
 }
 
+func TestRestartableSequencesSwitchedOff(t *testing.T) {
+	for conf, want := range map[string]int{"rseq:false": 1, "cache_max:64KiB,rseq=false": 1, "rseq:true": 0, "": 0} {
+		p := process{running: inspect.Running{Name: inspect.Granary}, environ: []string{"GRANARY_CONF=" + conf}}
+		if f := rseqOff(World{}, p); len(f) != want {
+			t.Errorf("GRANARY_CONF=%s: %+v", conf, f)
+		}
+	}
+}
+
 func TestALimitedAddressSpace(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "ulimit -v 1000000; exec sleep 60")
 	testkit.StartProcess(t, cmd)

@@ -214,11 +214,12 @@ func swapped(_ World, p process) []Finding {
 }
 
 func rseqOff(_ World, p process) []Finding {
-	if p.running.Name != inspect.Granary || !strings.Contains(variable(p.environ, "GLIBC_TUNABLES"), "glibc.pthread.rseq=0") {
+	conf := strings.ReplaceAll(variable(p.environ, "GRANARY_CONF"), "=", ":")
+	if p.running.Name != inspect.Granary || !strings.Contains(conf, "rseq:false") {
 		return nil
 	}
-	return one(Warning, "GLIBC_TUNABLES switches restartable sequences off, so Granary cannot use its CPU caches and is slower",
-		"remove glibc.pthread.rseq=0 from GLIBC_TUNABLES")
+	return one(Warning, "GRANARY_CONF switches restartable sequences off, so each thread keeps free memory of its own, and those beyond 768 share eight caches behind locks",
+		"remove rseq:false from GRANARY_CONF, unless the program registers restartable sequences itself")
 }
 
 func processOptions(w World, p process) []Finding { return ofOthers(w, p.running.Name, p.environ) }
