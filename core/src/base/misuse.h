@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace granary {
 
@@ -34,5 +35,12 @@ void Report(const MisuseReport& report) noexcept;
 // programs that set jemalloc's experimental.hooks.safety_check_abort.
 using MisuseHook = void (*)(const char* report);
 void SetMisuseHook(MisuseHook hook) noexcept;
+
+// What the library has written to stderr, up to its size: a core file holds it.
+struct KeptReports {
+  uint64_t bytes;
+  char text[8 * 1024 - sizeof(uint64_t)];
+};
+extern KeptReports kept_reports __attribute__((visibility("hidden")));
 
 }  // namespace granary

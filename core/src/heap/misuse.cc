@@ -57,15 +57,28 @@ void Describe(Writer& w, const MisuseReport& r) {
 
 std::atomic<MisuseHook> misuse_hook{nullptr};
 
+// Two threads that report at once take places one after the other.
+void Keep(const char* text, size_t bytes) {
+  const uint64_t at = __atomic_fetch_add(&kept_reports.bytes, bytes, __ATOMIC_RELAXED);
+  if (at >= sizeof kept_reports.text) return;
+  const size_t room = sizeof kept_reports.text - at;
+  __builtin_memcpy(kept_reports.text + at, text, bytes < room ? bytes : room);
+}
+
 [[noreturn]] void Finish(Writer& w) {
   w.Text("\n");
-  Linux::WriteError(w.data(), w.size());
+  Warn(w.data(), w.size());
   Linux::Abort();
 }
 
 }  // namespace
 
-void Warn(const char* text, size_t bytes) noexcept { Linux::WriteError(text, bytes); }
+__attribute__((section(".bss.kept_reports"))) constinit KeptReports kept_reports{};
+
+void Warn(const char* text, size_t bytes) noexcept {
+  Keep(text, bytes);
+  Linux::WriteError(text, bytes);
+}
 
 void Die(const char* message) noexcept {
   char buffer[512];
@@ -80,6 +93,7 @@ void Die(const MisuseReport& report) noexcept {
   Describe(w, report);
   const MisuseHook hook = misuse_hook.load(std::memory_order_relaxed);
   if (hook == nullptr) Finish(w);
+  Keep(w.data(), w.size());
   buffer[w.size() < sizeof buffer ? w.size() : sizeof buffer - 1] = 0;
   hook(buffer);
   Linux::Abort();
@@ -91,7 +105,7 @@ void Report(const MisuseReport& report) noexcept {
   w.Text("granary: ");
   Describe(w, report);
   w.Text("\n");
-  Linux::WriteError(w.data(), w.size());
+  Warn(w.data(), w.size());
 }
 
 void SetMisuseHook(MisuseHook hook) noexcept { misuse_hook.store(hook, std::memory_order_relaxed); }

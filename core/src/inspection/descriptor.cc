@@ -1,8 +1,9 @@
 #include "inspection/descriptor.h"
 
 #include <type_traits>
-#include "arena/arena.h"
 
+#include "arena/arena.h"
+#include "base/misuse.h"
 #include "config/options.h"
 #include "layers/layers.h"
 #include "stats/snapshot.h"

@@ -29,5 +29,6 @@ __asm__(
     ".quad _ZN7granary7threadsE - .\n"
     ".quad _ZN7granary12system_callsE - .\n"
     ".quad _ZN7granary6upkeepE - .\n"
+    ".quad _ZN7granary12kept_reportsE - .\n"
     "9:\n"
     ".popsection\n");

@@ -62,7 +62,7 @@ func (c *capture) plan() {
 	var end [knownBases]uint64
 	for _, cell := range l.cells {
 		base := cell.base
-		if base >= knownBases || (cell.scale == 0 && base != baseLayers && base != baseOptions && base != baseUpkeep) {
+		if int(base) >= min(knownBases, len(c.t.mark.bases)) || (cell.scale == 0 && base != baseLayers && base != baseOptions && base != baseUpkeep) {
 			continue
 		}
 		if end[base] == 0 || cell.offset < c.from[base] {

@@ -39,6 +39,7 @@ const (
 	baseThreads
 	baseSystem
 	baseUpkeep
+	baseReports
 	knownBases
 )
 
@@ -164,7 +165,7 @@ func parseNotes(notes []byte, address uint64, image image) (marks []mark) {
 
 // parseMark reads words that hold distances from themselves.
 func parseMark(words []byte, address uint64) (mark, bool) {
-	if len(words) < 8*(2+knownBases) {
+	if len(words) < 8*(2+baseReports) { // older libraries keep no reports
 		return mark{}, false
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(words[8*i:]) }

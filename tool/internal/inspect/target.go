@@ -124,7 +124,7 @@ func (t *Target) figure(name string) (uint64, error) {
 // place returns the address of a cell.
 func (t *Target) place(name string) (uint64, cell, error) {
 	i, ok := t.layout.cellNames[name]
-	if !ok || t.layout.cells[i].base >= knownBases {
+	if !ok || int(t.layout.cells[i].base) >= len(t.mark.bases) {
 		return 0, cell{}, failure(ErrVersion, "the library in the process does not publish %s: use the granary command that came with it", name)
 	}
 	c := t.layout.cells[i]

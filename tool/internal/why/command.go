@@ -24,8 +24,9 @@ three largest causes with all remedies.
 
 The fragmentation ratio is the memory of the heap for each live byte; 1.00 is the best. For a process
 under another allocator the rows are what the kernel reports. For a core file, which does not tell what
-was resident, they are Granary's own figures. A wide terminal shows a note beside each row. The process
-must be yours, or you root; nothing runs in it.`,
+was resident, they are Granary's own figures; what Granary wrote to stderr, such as a report of misuse,
+comes first. A wide terminal shows a note beside each row. The process must be yours, or you root;
+nothing runs in it.`,
 	Examples: []cli.Example{
 		{Line: "why 812", Does: "the largest cause, the waterfall, the remedies"},
 		{Line: "why redis-server", Does: "of the only process of that name"},
@@ -66,6 +67,14 @@ const barWidth = 20
 
 func (w Waterfall) write(out io.Writer, width int) {
 	fmt.Fprintf(out, "%s\n\n", term.Wrap("", w.Subject, width))
+	if w.Reports != "" {
+		fmt.Fprint(out, "What Granary had written to stderr:\n\n")
+		for line := range strings.SplitSeq(w.Reports, "\n") {
+			text := strings.TrimLeft(line, " ")
+			fmt.Fprintln(out, term.Wrap("  "+line[:len(line)-len(text)], text, width))
+		}
+		fmt.Fprintln(out)
+	}
 	if w.Summary != "" {
 		fmt.Fprintf(out, "%s\n\n", term.Wrap("", w.Summary, width))
 	}

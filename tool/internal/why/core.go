@@ -51,5 +51,11 @@ func explainCore(path string) (w Waterfall, err error) {
 	if err != nil {
 		return w, err
 	}
-	return ForCore(s.Title, snapshot, heap)
+	reports, err := s.Reports()
+	if err != nil {
+		return w, err
+	}
+	w, err = ForCore(s.Title, snapshot, heap)
+	w.Reports = reports
+	return w, err
 }

@@ -35,6 +35,8 @@ type Waterfall struct {
 	Swap   uint64  `json:"swap_bytes"`
 	// Fragmentation is the heap's fragmentation ratio; 0 for other allocators.
 	Fragmentation float64 `json:"fragmentation_ratio,omitempty"`
+	// Reports is what the library wrote to stderr before a core file was written.
+	Reports string `json:"reports,omitempty"`
 }
 
 // Error is the difference between the sum and the kernel's figure, as a fraction of RSS.
