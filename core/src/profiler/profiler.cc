@@ -116,9 +116,8 @@ void Pause() noexcept {
 }
 
 void ApplyGuardSample() noexcept {
-  if (!sampled_guards::Prepare()) return;
   const Upkeep::Exclusive alone(upkeep);
-  if (!IsActive()) SampleForGuards();
+  if (sampled_guards::Prepare() && !IsActive()) SampleForGuards();
 }
 
 void Stop() noexcept {

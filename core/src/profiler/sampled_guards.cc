@@ -19,7 +19,9 @@ using State = GuardedObject::State;
 constinit profiler::GuardPool<Linux> pool;
 std::atomic<bool> installed{false};
 std::atomic<bool> reported{false};
-struct sigaction previous;
+std::atomic<uint32_t> handling{0};  // the thread that runs the handler
+// Where a signal goes on to: the handler that was there last, and the one before all of them.
+struct sigaction previous, original;
 
 void Capture(GuardStack& stack) {
   const profiler::CallStack here;
@@ -72,34 +74,60 @@ void ReportFault(const void* p, const ucontext_t& context) {
 
 // As if this handler had never been there: the instruction faults again, or the signal is sent
 // again where no instruction did.
-void PassOn(int signal, siginfo_t* info, void* context) {
-  if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
-  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-    return previous.sa_handler(signal);
+void PassOn(struct sigaction& to, int signal, siginfo_t* info, void* context) {
+  const struct sigaction target = to;
+  if ((target.sa_flags & SA_RESETHAND) != 0) to = {};
+  if ((target.sa_flags & SA_SIGINFO) != 0) return target.sa_sigaction(signal, info, context);
+  if (target.sa_handler != SIG_DFL && target.sa_handler != SIG_IGN) {
+    return target.sa_handler(signal);
   }
-  sigaction(signal, &previous, nullptr);
+  sigaction(signal, &target, nullptr);
   if (info->si_code <= 0) raise(signal);
 }
 
+// A handler that the program installed later may call this one, which it found there.
 void Handle(int signal, siginfo_t* info, void* context) {
+  const uint32_t self = Linux::ThreadId();
+  if (handling.load(std::memory_order_relaxed) == self) {
+    return PassOn(original, signal, info, context);
+  }
   if (info->si_code > 0 && pool.Holds(info->si_addr) && !reported.exchange(true)) {
     ReportFault(info->si_addr, *static_cast<const ucontext_t*>(context));
   }
-  PassOn(signal, info, context);
+  const uint32_t before = handling.exchange(self, std::memory_order_relaxed);
+  PassOn(previous, signal, info, context);
+  handling.store(before, std::memory_order_relaxed);
 }
 
+bool IsMine(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == Handle;
+}
+
+// Puts the handler before the program's.
 void Install() {
-  struct sigaction mine {};
-  mine.sa_sigaction = Handle;
-  mine.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGSEGV, &mine, &previous);
+  struct sigaction now {};
+  if (sigaction(SIGSEGV, nullptr, &now) != 0 || IsMine(now)) return;
+  previous = now;
+  now.sa_sigaction = Handle;
+  now.sa_flags = SA_SIGINFO | SA_ONSTACK | (now.sa_flags & (SA_NODEFER | SA_RESTART));
+  sigaction(SIGSEGV, &now, nullptr);
+}
+
+// Goes before a handler that the program installed later, once it has stayed for some samples: one
+// that a probe of memory installs for a moment is left alone.
+void StayFirst() {
+  constexpr uint32_t kSettled = 16;
+  static std::atomic<uint32_t> behind{0};
+  struct sigaction now {};
+  if (sigaction(SIGSEGV, nullptr, &now) != 0) return;
+  if (IsMine(now)) return behind.store(0, std::memory_order_relaxed);
+  if (behind.fetch_add(1, std::memory_order_relaxed) >= kSettled) Install();
 }
 
 // Leaves a handler that the program has installed since.
 void Uninstall() {
   struct sigaction now {};
-  if (sigaction(SIGSEGV, nullptr, &now) != 0) return;
-  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == Handle) {
+  if (sigaction(SIGSEGV, nullptr, &now) == 0 && IsMine(now)) {
     sigaction(SIGSEGV, &previous, nullptr);
   }
 }
@@ -124,6 +152,7 @@ bool Prepare() noexcept {
   if (wanted && !pool.Init(layers.metadata(), layers.pages().OsPage())) return false;
   if (wanted) {
     Install();
+    original = previous;
   } else {
     Uninstall();
   }
@@ -134,6 +163,7 @@ bool Prepare() noexcept {
 void* Allocate(size_t size) noexcept {
   if (!installed.load(std::memory_order_acquire) || options.guard_sample == 0) return nullptr;
   if (layers.profile().Collects() || size > pool.MostBytes()) return nullptr;
+  StayFirst();
   const profiler::CallStack here;
   return pool.Allocate(size, Linux::ThreadId(), here.frames + here.first, here.end - here.first);
 }

@@ -14,6 +14,7 @@ namespace granary::sampled_guards {
 uint64_t Rate() noexcept;
 // Makes the pool and installs the handler of SIGSEGV, or takes the handler away, as the option
 // says. False if nothing is to be done: guards are off and were never on, or the system refuses.
+// One caller at a time.
 GRANARY_COLD bool Prepare() noexcept;
 
 // An object of `size` bytes in the pool; nullptr if guards are off or the pool has no room.

@@ -2,6 +2,7 @@
 // the stacks, the program's own handler of SIGSEGV is called after that, and nothing stays behind
 // when they are switched off.
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -79,6 +80,34 @@ constexpr Case kCases[] = {
     {WrongSize, "sized free of 41 bytes", SIGABRT},
 };
 
+struct sigaction handler_before;
+
+// Passes on to the handler that it replaced, as crash reporters do.
+void Reporter(int signal, siginfo_t* info, void* context) {
+  SayRaw("reporter\n", 9);
+  handler_before.sa_sigaction(signal, info, context);
+}
+
+// Makes sure that guards know a handler that was installed after them.
+void MeetHandler() {
+  for (int i = 0; i < 20; ++i) free(Hide(Sampled()));
+}
+
+void ReadFreedUnderAReporter() {
+  struct sigaction mine {};
+  mine.sa_sigaction = Reporter;
+  mine.sa_flags = SA_SIGINFO;
+  CHECK(sigaction(SIGSEGV, &mine, &handler_before) == 0);
+  MeetHandler();
+  ReadFreed();
+}
+
+void ReadFreedUnderALaterHandler() {
+  signal(SIGSEGV, OwnHandler);
+  MeetHandler();
+  ReadFreed();
+}
+
 // Runs `commit` in a child with guards; returns the child's status and what it wrote to stderr.
 int Run(void (*commit)(), bool own_handler, char* text, size_t room) {
   int ends[2];
@@ -128,6 +157,18 @@ void TheProgramsHandlerIsCalledAfterTheReport() {
   CHECK(report != nullptr && strstr(report, "own handler") != nullptr);
 }
 
+void HandlersThatComeLaterAreCalledAfterTheReport() {
+  static char text[1 << 16];
+  int status = Run(ReadFreedUnderALaterHandler, false, text, sizeof text);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  const char* report = strstr(text, "after free at 0x");
+  CHECK(report != nullptr && strstr(report, "own handler") != nullptr);
+  status = Run(ReadFreedUnderAReporter, false, text, sizeof text);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  report = strstr(text, "after free at 0x");
+  CHECK(report != nullptr && strstr(report, "reporter") != nullptr);
+}
+
 void OtherFaultsAreThePrograms() {
   static char text[1 << 16];
   const auto fault = [] { *static_cast<volatile char*>(Hide(reinterpret_cast<void*>(8))) = 1; };
@@ -160,6 +201,38 @@ void NothingStaysWhenSwitchedOff() {
   }
 }
 
+void* SwitchOnAndAllocate(void* barrier) {
+  pthread_barrier_wait(static_cast<pthread_barrier_t*>(barrier));
+  CHECK(granary_set_options("guard_sample:1") == 0);
+  for (int i = 0; i < 300; ++i) {
+    void* const p = Hide(malloc(kSize));
+    CHECK(p != nullptr && malloc_usable_size(p) >= kSize);
+    free(p);
+  }
+  return nullptr;
+}
+
+// Each child makes the pool for the first time, from several threads at once.
+void ManyThreadsSwitchThemOn() {
+  constexpr int kChildren = 200, kThreads = 6;
+  for (int i = 0; i < kChildren; ++i) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      pthread_barrier_t barrier;
+      CHECK(pthread_barrier_init(&barrier, nullptr, kThreads) == 0);
+      pthread_t threads[kThreads];
+      for (pthread_t& t : threads) {
+        CHECK(pthread_create(&t, nullptr, SwitchOnAndAllocate, &barrier) == 0);
+      }
+      for (pthread_t t : threads) CHECK(pthread_join(t, nullptr) == 0);
+      _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+  }
+}
+
 void ObjectsOfThePoolAreGoodObjects() {
   CHECK(granary_set_options("guard_sample:20000") == 0);
   for (int i = 0; i < 200; ++i) {
@@ -186,8 +259,10 @@ void ObjectsOfThePoolAreGoodObjects() {
 
 int main() {
   if (granary_set_options == nullptr) SkipTest("needs the library");
+  ManyThreadsSwitchThemOn();
   EachMisuseIsReported();
   TheProgramsHandlerIsCalledAfterTheReport();
+  HandlersThatComeLaterAreCalledAfterTheReport();
   OtherFaultsAreThePrograms();
   NothingStaysWhenSwitchedOff();
   ObjectsOfThePoolAreGoodObjects();
