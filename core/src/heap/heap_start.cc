@@ -8,6 +8,7 @@
 #include "heap/heap.h"
 #include "heap/internal.h"
 #include "heap/settings.h"
+#include "heap/stay_loaded.h"
 #include "inspection/control.h"
 #include "inspection/descriptor.h"
 #include "inspection/note.h"
@@ -37,6 +38,7 @@ void OnFirstUse() {
 
 __attribute__((constructor)) void OnLoad() {
   EnsureInit();
+  StayLoaded();
   if (!options.prof && options.guard_sample == 0) return;
   unwind::Refresh();
   profiler::ApplyGuardSample();
