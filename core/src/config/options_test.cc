@@ -143,6 +143,16 @@ TEST_F(OptionsTest, BoundsHold) {
   EXPECT_NE(Warnings().find("give -1 to 3600000"), std::string::npos) << Warnings();
 }
 
+TEST_F(OptionsTest, TheBoundsThemselvesAreAccepted) {
+  EXPECT_TRUE(Apply("soft_limit:9223372036854775807"));
+  EXPECT_EQ(options_.soft_limit, INT64_MAX);
+  EXPECT_TRUE(Apply("soft_limit:0x7fffffffffffffff"));
+  EXPECT_FALSE(Apply("soft_limit:9223372036854775808"));
+  EXPECT_FALSE(Apply("soft_limit:0x8000000000000000"));
+  EXPECT_TRUE(Apply("dirty_decay_ms:-1"));
+  EXPECT_TRUE(Apply("dirty_decay_ms:3600000"));
+}
+
 TEST_F(OptionsTest, SizesAndDurationsTakeUnits) {
   struct {
     const char* text;

@@ -26,8 +26,8 @@ bool ParseNumber(Piece text, int64_t* value) noexcept {
   int64_t sum = 0;
   for (; i < text.size; ++i) {
     const int digit = DigitOf(text.data[i]);
-    if (digit >= base || sum > INT64_MAX / 32) return false;
-    sum = sum * base + digit;
+    if (digit >= base || __builtin_mul_overflow(sum, base, &sum)) return false;
+    if (__builtin_add_overflow(sum, digit, &sum)) return false;
   }
   *value = negative ? -sum : sum;
   return true;
