@@ -79,7 +79,7 @@ endforeach()
 include(unwind.cmake)
 
 # With option hardened: whatever does not count size classes, or read freed memory.
-foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jemalloc_arenas conform.jemalloc_under_load
+foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jemalloc_under_load
     conform.malloc conform.malloc_usable_size conform.memalign conform.operator_delete conform.operator_new
     conform.posix_memalign conform.random_model conform.realloc conform.realloc_growth conform.reallocarray
     conform.scoped_heaps process.exit_while_allocating process.fork_multithreaded process.vfork_allocates
