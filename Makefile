@@ -10,7 +10,7 @@ PRESET ?= asan
 TOOL ?= build/bin/granary
 
 .DEFAULT_GOAL := all
-.PHONY: vm vm-short all ship tool programs demo test unit coverage bench bench-full lint install uninstall deb rpm musl arm64 fuzz soak clean help
+.PHONY: vm vm-short all ship tool programs demo test unit coverage bench bench-full lint install uninstall deb chroot image rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -66,6 +66,15 @@ uninstall: ## remove from below PREFIX, inside DESTDIR, what install put there
 deb: all programs ## build the Debian packages of this machine's architecture into build/packages
 	@scripts/need.sh build deb
 	scripts/package_deb.sh
+
+chroot: deb ## install the Debian packages in a bare Debian, and run every command and every scenario there
+	@scripts/need.sh test
+	KEEP=yes scripts/test_chroot.sh
+	KEEP=yes scripts/test_chroot.sh --servers
+
+image: deb ## build the image with every allocator and server of the comparison, and measure Redis in it
+	@scripts/need.sh test image
+	scripts/test_image.sh
 
 rpm: all programs ## build the RPM packages of this machine's architecture into build/packages
 	@scripts/need.sh build rpm

@@ -108,7 +108,9 @@ install(CODE "
   endforeach()")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/reference DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/reference ${CMAKE_SOURCE_DIR}/docs/guides
+  ${CMAKE_SOURCE_DIR}/docs/design ${CMAKE_SOURCE_DIR}/docs/images DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/docs/glossary.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(packages ${CMAKE_SOURCE_DIR}/integrations/packages)
 set(cmake_package ${CMAKE_INSTALL_LIBDIR}/cmake/Granary)

@@ -155,8 +155,10 @@ foreach(kind deb rpm)
   add_test(NAME scripts.test_${kind} COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_${kind}.sh)
   set_tests_properties(scripts.test_${kind} PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
 endforeach()
-# All three write the same list of installed files.
-set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm PROPERTIES RESOURCE_LOCK install)
+add_test(NAME scripts.test_chroot COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_chroot.sh)
+set_tests_properties(scripts.test_chroot PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77 PROCESSORS 2)
+# All four write the same list of installed files.
+set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm scripts.test_chroot PROPERTIES RESOURCE_LOCK install)
 add_test(NAME scripts.check_layers_test COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_layers_test.py)
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter

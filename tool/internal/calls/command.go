@@ -156,10 +156,7 @@ func (t *Trace) ranges(w io.Writer, width int, title string, list []Range, all u
 
 func (t *Trace) threads(w io.Writer, width, limit int) {
 	table := term.Table{Header: []string{"THREAD", " ALLOCATIONS", " SHARE", " BYTES", " FREES"}}
-	for i, thread := range t.Threads {
-		if limit > 0 && i == limit {
-			break
-		}
+	for _, thread := range term.First(t.Threads, limit) {
 		name := fmt.Sprintf("%d %s", thread.ID, thread.Name)
 		switch {
 		case thread.ID == 0:
@@ -178,10 +175,7 @@ const frames = 8
 
 func (t *Trace) stacks(w io.Writer, width, limit int) {
 	table := term.Table{Header: []string{" ALLOCATIONS", " SHARE", " BYTES", " LIVE", "STACK (innermost first)"}}
-	for i, s := range t.Stacks {
-		if limit > 0 && i == limit {
-			break
-		}
+	for _, s := range term.First(t.Stacks, limit) {
 		table.Rows = append(table.Rows, []string{term.Count(s.Allocations), term.Percent(float64(s.Allocations), float64(t.Allocations)),
 			term.Bytes(s.Bytes), term.Count(s.Live), profile.Chain(s.Functions, frames)})
 	}

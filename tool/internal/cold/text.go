@@ -49,14 +49,6 @@ func (r Report) ages() term.Table {
 	return t
 }
 
-// first is at most limit of the rows; 0: all.
-func first[T any](rows []T, limit int) []T {
-	if limit > 0 && len(rows) > limit {
-		return rows[:limit]
-	}
-	return rows
-}
-
 // cells are the columns IN MEMORY, COLD and OF IT.
 func (a Amounts) cells() []string {
 	return []string{term.Bytes(a.InMemory), term.Bytes(a.Cold()), term.Percent(float64(a.Cold()), float64(a.InMemory))}
@@ -64,7 +56,7 @@ func (a Amounts) cells() []string {
 
 func (r Report) classes(limit int) term.Table {
 	t := term.Table{Header: []string{" SIZE", " LIVE", " IN MEMORY", " COLD", " OF IT"}}
-	for _, c := range first(r.Classes, limit) {
+	for _, c := range term.First(r.Classes, limit) {
 		size := "block"
 		if c.Size != 0 {
 			size = term.Count(c.Size)
@@ -76,7 +68,7 @@ func (r Report) classes(limit int) term.Table {
 
 func (r Report) arenas(limit int) term.Table {
 	t := term.Table{Header: []string{" INDEX", " LIVE", " IN MEMORY", " COLD", " OF IT"}}
-	for _, a := range first(r.Arenas, limit) {
+	for _, a := range term.First(r.Arenas, limit) {
 		t.Rows = append(t.Rows, append([]string{fmt.Sprint(a.Index), term.Bytes(a.Live)}, a.cells()...))
 	}
 	return t
@@ -84,7 +76,7 @@ func (r Report) arenas(limit int) term.Table {
 
 func (r Report) stacks(limit int) term.Table {
 	t := term.Table{Header: []string{" IN MEMORY", " COLD", " OF IT", "STACK"}, Fold: true}
-	for _, s := range first(r.Stacks, limit) {
+	for _, s := range term.First(r.Stacks, limit) {
 		t.Rows = append(t.Rows, append(s.cells(), profile.Chain(s.Stack, 6)))
 	}
 	return t

@@ -73,7 +73,7 @@ func choose(table []Option, wanted []string) ([]Option, error) {
 			}
 		}
 		if !found {
-			return nil, cli.Usagef("there is no option %q%s", name, nearest(names(table), name))
+			return nil, cli.Usagef("there is no option %q%s (`granary options` lists them)", name, nearest(names(table), name))
 		}
 	}
 	return out, nil

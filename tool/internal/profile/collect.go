@@ -82,7 +82,7 @@ func (s *Session) Read(pins bool) (Heap, error) {
 		return h, err
 	}
 	if !h.Samples.Collected && s.pending {
-		return h, fmt.Errorf("process %d did not allocate all the while, so it has not begun to sample: it will when it next does, if somebody asks then", s.Subject.PID)
+		return h, fmt.Errorf("process %d did not allocate all the while, so it has not begun to sample; ask again while it allocates", s.Subject.PID)
 	}
 	if h.Modules, err = s.Subject.Modules(); err != nil {
 		return h, err

@@ -180,3 +180,11 @@ func JSONLine(w io.Writer, value any) error {
 	}
 	return nil
 }
+
+// First is at most limit of the rows of a table; 0: all.
+func First[T any](rows []T, limit int) []T {
+	if limit > 0 && len(rows) > limit {
+		return rows[:limit]
+	}
+	return rows
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 
 	"github.com/spf13/pflag"
 )
@@ -37,7 +38,7 @@ var Readme = cli.Command{
 
 func readmeSetup(fs *pflag.FlagSet) cli.Action {
 	file := fs.String("file", "README.md", "the README (`file`)")
-	rows := fs.String("layout", "", "the `file` that lists columns and rows (default: bench/suites/readme.toml beside the README)")
+	rows := fs.String("layout", "", "the `file` that lists columns and rows (default: bench/suites/readme.toml beside the README, else the one that comes with this command)")
 	check := fs.Bool("check", false, "write nothing; end with code 1 when something would change")
 	return cli.Arguments(0, 1, "the folder of the results", func(_ context.Context, env cli.Env, args []string) error {
 		dir := ""
@@ -48,7 +49,7 @@ func readmeSetup(fs *pflag.FlagSet) cli.Action {
 			}
 		}
 		if *rows == "" {
-			*rows = filepath.Join(filepath.Dir(*file), "bench", "suites", "readme.toml")
+			*rows = layoutOf(*file, env.Exe)
 		}
 		layout, err := ReadLayout(*rows)
 		if err != nil {
@@ -89,4 +90,13 @@ func beside(file, dir string) (string, error) {
 		return "", fmt.Errorf("%s does not lie below the folder of %s, whose readers would not find it; copy it there", dir, file)
 	}
 	return relative, nil
+}
+
+// layoutOf is the layout beside the README, or else the one that comes with the command.
+func layoutOf(file, exe string) string {
+	beside := filepath.Join(filepath.Dir(file), "bench", "suites", "readme.toml")
+	if _, err := os.Stat(beside); err == nil {
+		return beside
+	}
+	return shipped.Suite(exe, "readme.toml")
 }

@@ -65,8 +65,8 @@ func command(ctx context.Context, t *testing.T, s Scenario, env cli.Env, args ..
 }
 
 func TestMissingProgramsAreNamedWithTheirPackages(t *testing.T) {
-	_, err := find([]Need{{"sh", "dash"}, {"no-such-server", "no-such"}, {"no-such-load", "such-tools"}})
-	want := "no-such-server is not installed; install the package no-such; no-such-load is not installed; install the package such-tools"
+	_, err := find([]Need{{"sh", "dash"}, {"no-such-server", "no-such"}, {"no-such-load", "such-tools"}, {"no-such-setup", "no-such"}})
+	want := "no-such-server, no-such-load, no-such-setup are not installed: apt-get install no-such such-tools"
 	if err == nil || err.Error() != want {
 		t.Errorf("err = %v", err)
 	}

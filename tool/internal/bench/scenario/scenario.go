@@ -5,10 +5,12 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
@@ -83,23 +85,46 @@ func (n Need) Find() (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s is not installed; install the package %s", n.Program, n.Package)
+	return "", errors.New(toInstall([]Need{n}))
 }
 
 // find searches for every need; the error names all that are missing.
 func find(needs []Need) (map[string]string, error) {
 	paths := map[string]string{}
-	var missing []string
+	var missing []Need
+	var causes []string
 	for _, n := range needs {
 		path, err := n.Find()
-		if err != nil {
-			missing = append(missing, err.Error())
-			continue
+		switch {
+		case err == nil:
+			paths[n.Program] = path
+		case n.Package == "":
+			causes = append(causes, err.Error())
+		default:
+			missing = append(missing, n)
 		}
-		paths[n.Program] = path
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s", strings.Join(missing, "; "))
+		causes = append(causes, toInstall(missing))
+	}
+	if len(causes) > 0 {
+		return nil, errors.New(strings.Join(causes, "; "))
 	}
 	return paths, nil
+}
+
+// toInstall is one sentence about programs that are missing, with the command that installs them.
+func toInstall(missing []Need) string {
+	var programs, packages []string
+	for _, n := range missing {
+		programs = append(programs, n.Program)
+		if !slices.Contains(packages, n.Package) {
+			packages = append(packages, n.Package)
+		}
+	}
+	verb := "is"
+	if len(programs) > 1 {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s %s not installed: apt-get install %s", strings.Join(programs, ", "), verb, strings.Join(packages, " "))
 }

@@ -174,7 +174,7 @@ func (r *runner) left() time.Duration {
 }
 
 func (r *runner) announcement() string {
-	text := fmt.Sprintf("%d scenarios, %d allocators, %s sizes: ", len(r.entries), len(r.contenders), r.size)
+	text := fmt.Sprintf("%s, %s, %s sizes: ", term.Counted(len(r.entries), "scenario"), term.Counted(len(r.contenders), "allocator"), r.size)
 	total := remaining(r.members)
 	if !slices.ContainsFunc(r.members, member.open) {
 		return text + "all rounds are there already; ask for more with --rounds"
