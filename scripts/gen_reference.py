@@ -305,6 +305,8 @@ def table(head, rows):
 def option_row(fields, words):
     name, kind, default, lowest, highest, at_run_time, _, meaning, when = fields
     values = "true, false" if kind == "bool" else f"{lowest} to {highest}"
+    if kind == "PathSize":
+        values, default = f"an absolute path of at most {highest} letters", "none"
     if name in words:
         values, default = ", ".join(words[name].values()), words[name][default]
     return [f"`{name}`", values, default, "yes" if at_run_time == "true" else "no", meaning, when]
@@ -352,8 +354,8 @@ def cheat_sheet_page():
     for name, target, *_ in rows_of(config / "tcmalloc_variables.def", "TCMALLOC_VARIABLE", 5):
         others.setdefault((target, "gperftools"), []).append(f"`{name}`")
     rows = []
-    for name, _, default, _, _, at_run_time, unit, _, when in rows_of(config / "options.def", "OPTION", 9):
-        default = words.get(name, {}).get(default, default)
+    for name, kind, default, _, _, at_run_time, unit, _, when in rows_of(config / "options.def", "OPTION", 9):
+        default = "none" if kind == "PathSize" else words.get(name, {}).get(default, default)
         rows.append([f"`{name}`" + (" *" if at_run_time == "true" else ""), default, "" if unit == "None" else unit.lower(), when,
                      *(", ".join(others.get((name, of), [])) for of in ("jemalloc", "gperftools"))])
     return CHEAT_SHEET_TEXT.format(notice=notice("core/src/config/*.def"), mistakes=MISTAKES,

@@ -32,7 +32,7 @@ bool Commit(ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return fals
 bool Decommit(ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; }
 
 bool Purge(ExtentHooks*, void* p, size_t, size_t offset, size_t length, unsigned) {
-  return !Linux::Purge(static_cast<char*>(p) + offset, length);
+  return !Linux::Discard(static_cast<char*>(p) + offset, length);
 }
 
 bool Split(ExtentHooks*, void*, size_t, size_t, size_t, bool, unsigned) { return false; }

@@ -10,6 +10,9 @@
 
 namespace granary {
 
+// The value of an option that is a path: the length of its text.
+using PathSize = int64_t;
+
 enum class Source : uint8_t {
 #define SOURCE(id, name) id,
 #include "config/sources.def"
@@ -22,7 +25,7 @@ const char* NameOf(Source source) noexcept;
 // process a page.
 struct OptionInfo {
   char name[24];
-  char type[8];
+  char type[12];
   int64_t default_value;
   int64_t lowest;
   int64_t highest;
@@ -62,7 +65,11 @@ struct Options {
 
 extern Options options __attribute__((visibility("hidden")));
 
-// Parses a row's value: a word, a boolean or a number within the bounds.
+// The text of option backing: an absolute path, or empty.
+inline constexpr size_t kMostPath = 180;
+extern char backing_path[kMostPath + 1] __attribute__((visibility("hidden")));
+
+// Parses a row's value: a word, a boolean, a path or a number within the bounds.
 bool ParseValue(size_t row, Piece text, int64_t* value) noexcept;
 // The word for a value of the row, or nullptr if the value has no word.
 const char* WordOf(size_t row, int64_t value) noexcept;

@@ -20,12 +20,14 @@ Writer& Plain(Writer& w, Piece text) noexcept {
 Writer& Value(Writer& w, size_t row, int64_t value) noexcept {
   if (const char* word = WordOf(row, value); word != nullptr) return w.Text(word);
   if (kOptions[row].type[0] == 'b') return w.Text(value != 0 ? "true" : "false");
+  if (kOptions[row].type[0] == 'P') return w.Text(value != 0 ? backing_path : "none");
   return Signed(w, value);
 }
 
 Writer& Range(Writer& w, size_t row) noexcept {
   const OptionInfo& info = kOptions[row];
   if (info.type[0] == 'b') return w.Text("true or false");
+  if (info.type[0] == 'P') return w.Text("an absolute path of at most 180 letters");
   if (WordOf(row, info.lowest) == nullptr) {
     Signed(Signed(w, info.lowest).Text(" to "), info.highest);
     return w.Text(info.unit == Unit::kBytes          ? ", or a size such as 50MiB"

@@ -7,6 +7,7 @@
 #include "front/thread_settings.h"
 #include "inspection/publish.h"
 #include "layers/layers.h"
+#include "os/backing_file.h"
 #include "upkeep/upkeep.h"
 
 // glibc's lock of the list of streams, which the same thread may take again; musl has none.
@@ -48,6 +49,7 @@ bool InterruptedAlone() {
 GRANARY_SELDOM void PrepareFork() {
   const uint64_t before = Linux::BlockSignals();
   if (InterruptedAlone()) {
+    if (backing_file != nullptr) backing_file->PrepareFork(false);
     in_progress = {before, false, false};
     return;
   }
@@ -59,6 +61,7 @@ GRANARY_SELDOM void PrepareFork() {
   LockArenas();
   layers.depot().opening().Lock();
   layers.ForEachMutex([](Mutex<Linux>& m) { m.Lock(); });
+  if (backing_file != nullptr) backing_file->PrepareFork(true);
   in_progress = {before, true, takes_list};
 }
 
@@ -96,6 +99,7 @@ void ReleaseListOfStreams(bool child) {
 
 GRANARY_SELDOM void AfterFork(bool child) {
   const auto fork = in_progress;  // another thread may fork as soon as the locks are free
+  if (backing_file != nullptr) backing_file->AfterFork(child, fork.has_locks);
   if (fork.has_locks) ReleaseLocks(child);
   if (fork.has_list) ReleaseListOfStreams(child);
   if (child) publisher.Forget();

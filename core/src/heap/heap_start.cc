@@ -13,6 +13,7 @@
 #include "inspection/descriptor.h"
 #include "inspection/note.h"
 #include "inspection/publish.h"
+#include "os/backing_file.h"
 #include "profiler/profile_files.h"
 #include "profiler/profiler.h"
 #include "unwind/unwind.h"
@@ -28,6 +29,12 @@ extern "C" void malloc_stats_print(void (*to)(void*, const char*), void* argumen
 
 namespace granary::heap {
 namespace {
+
+GRANARY_SELDOM void OpenBacking() {
+  if (BackingFile::Open(backing_path)) return;
+  options.Set(static_cast<size_t>(OptionId::backing), 0, Source::kDefault);
+  if (options.abort_conf) Die("option backing failed (see above) and abort_conf is set");
+}
 
 // The caller holds no lock.
 void OnFirstUse() {
@@ -78,6 +85,7 @@ void Init() noexcept {
     Locked hold(layers.init_mutex());
     if (layers.ready()) return;
     LoadSettings();
+    if (options.backing != 0) OpenBacking();
     upkeep.Bind({Serve, [](uint64_t now) noexcept { publisher.Poll(now); }, RetainDescriptor});
     layers.Bind();
     ApplyOptions();

@@ -9,13 +9,15 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/units.h"
+#include "os/backing_file.h"
+#include "os/region_hooks.h"
+#include "os/system_call.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -27,64 +29,13 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
-#ifndef SYS_futex_waitv
-#define SYS_futex_waitv 449
-#endif
-#ifndef SYS_rseq
-#if defined(__aarch64__)
-#define SYS_rseq 293
-#else
-#define SYS_rseq 334
-#endif
-#endif
 
 // glibc's: false once the program has made a thread. Absent before 2.32, and from musl.
 extern "C" char __libc_single_threaded __attribute__((weak));
 
 namespace granary {
+
 namespace {
-
-namespace call {
-enum Number : long {
-#define SYSTEM_CALL(name, purpose) name = SYS_##name,
-#include "os/system_calls.def"
-#undef SYSTEM_CALL
-};
-}  // namespace call
-
-// Makes a system call and keeps errno, because free() must not change it.
-long Call(call::Number number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
-          long f = 0) {
-#if defined(__x86_64__)
-  long result;
-  register long r10 __asm__("r10") = d;
-  register long r8 __asm__("r8") = e;
-  register long r9 __asm__("r9") = f;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                   : "rcx", "r11", "memory");
-  return result;
-#elif defined(__aarch64__)
-  register long x8 __asm__("x8") = number;
-  register long x0 __asm__("x0") = a;
-  register long x1 __asm__("x1") = b;
-  register long x2 __asm__("x2") = c;
-  register long x3 __asm__("x3") = d;
-  register long x4 __asm__("x4") = e;
-  register long x5 __asm__("x5") = f;
-  __asm__ volatile("svc #0"
-                   : "+r"(x0)
-                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                   : "memory");
-  return x0;
-#else
-#error "Granary knows the system calls of x86-64 and arm64 only: add yours here"
-#endif
-}
-
-long Bits(const void* p) { return static_cast<long>(AddressOf(p)); }
-bool Failed(long result) { return result < 0 && result > -4096; }
 
 long Advise(void* p, size_t bytes, int advice) {
   return Call(call::madvise, Bits(p), static_cast<long>(bytes), advice);
@@ -127,26 +78,42 @@ void* Linux::Map(size_t bytes, size_t alignment, void* hint) noexcept {
 }
 
 void* Linux::Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
+  if (region_hooks != nullptr && region_hooks->asked()) {
+    return region_hooks->reserve(bytes, alignment);
+  }
+  if (backing_file != nullptr) return backing_file->Reserve(bytes);
   return MapAligned(bytes, alignment, hint, PROT_NONE);
 }
 
 bool Linux::Commit(void* p, size_t bytes) noexcept {
+  if (IsBacked(p)) return backing_file->Commit(p, bytes);
+  if (IsHooked(p)) return region_hooks->commit(p, bytes);
   return !Failed(Call(call::mprotect, Bits(p), static_cast<long>(bytes), PROT_READ | PROT_WRITE));
 }
 
 void Linux::Decommit(void* p, size_t bytes) noexcept {
+  if (IsBacked(p)) return backing_file->Decommit(p, bytes);
+  if (IsHooked(p)) return;
   Call(call::mprotect, Bits(p), static_cast<long>(bytes), PROT_NONE);
 }
 
 void Linux::Unmap(void* p, size_t bytes) noexcept {
+  if (IsBacked(p)) return backing_file->Unmap(p, bytes);
+  if (IsHooked(p)) return region_hooks->unmap(p, bytes);
   if (bytes > 0) Call(call::munmap, Bits(p), static_cast<long>(bytes));
 }
 
 constinit SystemCalls system_calls;
 
+bool Linux::Discard(void* p, size_t bytes) noexcept {
+  return !Failed(Advise(p, bytes, MADV_DONTNEED));
+}
+
 bool Linux::Purge(void* p, size_t bytes) noexcept {
   const uint64_t before = NowNanos();
-  const bool done = !Failed(Advise(p, bytes, MADV_DONTNEED));
+  const bool done = IsBacked(p)   ? backing_file->Purge(p, bytes)
+                    : IsHooked(p) ? region_hooks->purge(p, bytes)
+                                  : Discard(p, bytes);
   system_calls.release_nanos.fetch_add(NowNanos() - before, std::memory_order_relaxed);
   system_calls.release_calls.fetch_add(1, std::memory_order_relaxed);
   return done;
@@ -155,6 +122,10 @@ bool Linux::Purge(void* p, size_t bytes) noexcept {
 // Pages of a locked mapping are never swapped out, so that those that are not in memory were never
 // touched. Whatever else the refusal came from, each page may have bytes.
 void Linux::Clear(void* p, size_t bytes) noexcept {
+  if (IsBacked(p) || IsHooked(p)) {
+    __builtin_memset(p, 0, bytes);
+    return;
+  }
   constexpr long kInvalid = -22;
   const bool locked = Advise(p, bytes, MADV_DONTNEED) == kInvalid;
   const size_t page = PageSize();
@@ -256,6 +227,7 @@ bool CloseHole(void* p, size_t bytes) {
 // part of it.
 MoveResult Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
   MoveResult result;
+  if (backing_file != nullptr || region_hooks != nullptr) return result;
   if (!kMovesPages || Limited(RLIMIT_AS) || Limited(RLIMIT_DATA) || CommitIsStrict()) return result;
   if (!MovesPages()) return result;
   while (result.bytes < bytes) {
@@ -275,7 +247,9 @@ MoveResult Linux::MovePages(void* from, size_t bytes, void* to) noexcept {
 bool Linux::Guard(void* p, size_t bytes) noexcept {
   enum : char { kUntried, kWorks, kIgnored };
   static std::atomic<char> known{kUntried};
-  if (known.load(std::memory_order_relaxed) == kIgnored) return false;
+  if (known.load(std::memory_order_relaxed) == kIgnored || IsBacked(p) || IsHooked(p)) {
+    return false;
+  }
   if (Failed(Advise(p, bytes, MADV_GUARD_INSTALL))) return false;
   if (known.load(std::memory_order_relaxed) == kUntried) {
     known.store(IsReadable(p) ? kIgnored : kWorks, std::memory_order_relaxed);

@@ -29,6 +29,8 @@ struct Linux {
   static void Decommit(void* p, size_t bytes) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;
   static bool Purge(void* p, size_t bytes) noexcept;
+  // Purge for memory of Map only.
+  static bool Discard(void* p, size_t bytes) noexcept;
   static bool Guard(void* p, size_t bytes) noexcept;
   static void Unguard(void* p, size_t bytes) noexcept;
   static void Clear(void* p, size_t bytes) noexcept;

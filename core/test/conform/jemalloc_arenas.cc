@@ -186,6 +186,54 @@ void CheckFileBacked() {
   close(file);
 }
 
+// ---- the same hooks for arena 0, the heap that all threads share ----
+
+// A block that is full of zeros before this fills it.
+char* Filled(size_t bytes) {
+  char* const p = static_cast<char*>(calloc(1, bytes));
+  CHECK(p != nullptr);
+  for (size_t i = 0; i < bytes; i += 512) CHECK(p[i] == 0);
+  memset(p, 7, bytes);
+  return p;
+}
+
+void CheckSharedHeap() {
+  constexpr size_t kLarge = size_t{80} << 20, kSmall = 60000;
+  file_used = 0;
+  const int file = OpenFile();
+  const int purges = file_purges;
+  extent_hooks_t* before = GetOf<extent_hooks_t*>("arena.%u.extent_hooks", 0);
+  extent_hooks_t* given = &file_hooks;
+  CHECK(mallctl("arena.0.extent_hooks", nullptr, nullptr, &given, sizeof given) == 0);
+  CHECK(GetOf<extent_hooks_t*>("arena.%u.extent_hooks", 0) == &file_hooks);
+
+  char* large = Filled(kLarge);
+  CHECK(InFile(large) && InFile(large + kLarge - 1) && ArenaOf(large) == 0);
+  char byte = 0;
+  CHECK(pread(file, &byte, 1, large - file_base) == 1 && byte == 7);
+  static char* small[kSmall];
+  size_t in_file = 0;
+  for (char*& p : small) in_file += InFile(p = Filled(2000));
+  CHECK(in_file > kSmall / 4);  // the heap had reserved some room before
+  free(large);
+  CHECK(Do("arena.%u.purge", 0) == 0 && file_purges > purges);
+  large = Filled(kLarge);
+  CHECK(InFile(large));
+  CHECK(malloc(kFileBytes) == nullptr);  // the hooks refuse it
+
+  CHECK(mallctl("arena.0.extent_hooks", nullptr, nullptr, &before, sizeof before) == 0);
+  char* const other = Filled(kFileBytes);
+  CHECK(!InFile(other));
+  free(other);
+  free(large);
+  for (char* p : small) {
+    CHECK(p[0] == 7 && p[1999] == 7);
+    free(p);
+  }
+  CHECK(Do("arena.%u.purge", 0) == 0);
+  close(file);
+}
+
 // ---- as RocksDB does: the default hooks, one of them replaced after the arena was created ----
 
 extent_alloc_t* original_alloc;
@@ -306,5 +354,6 @@ int main() {
   CheckThreads();
   CheckFork();
   CheckNamesAndDecay();
+  CheckSharedHeap();
   return 0;
 }

@@ -16,6 +16,9 @@ func (o Option) Text(value int64) string {
 	if o.Type == "bool" {
 		return strconv.FormatBool(value != 0)
 	}
+	if o.Type == "PathSize" {
+		return map[bool]string{true: "set", false: "none"}[value != 0]
+	}
 	if named := words[o.Name]; value >= 0 && value < int64(len(named)) {
 		return named[value]
 	}

@@ -4,6 +4,7 @@ package options
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ func Normal(known []inspect.Option, setting string) (string, error) {
 	if o.Type == "bool" {
 		return name + ":" + value, oneOf(name, value, "true", "false", "1", "0")
 	}
+	if o.Type == "PathSize" {
+		return name + ":" + value, absolute(o, value)
+	}
 	n, err := number(o, value)
 	if err != nil {
 		return name + ":" + value, err
@@ -51,6 +55,13 @@ func oneOf(name, value string, allowed ...string) error {
 		return nil
 	}
 	return fmt.Errorf("%s cannot be %q, only %s", name, value, strings.Join(allowed, ", "))
+}
+
+func absolute(o inspect.Option, value string) error {
+	if filepath.IsAbs(value) && int64(len(value)) <= o.Highest {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be %q, only an absolute path of at most %d letters", o.Name, value, o.Highest)
 }
 
 // number is a value: plain, by its word, or with a unit.

@@ -28,8 +28,12 @@ func Table() []Option {
 	var out []Option
 	for _, f := range rows("options.def", "OPTION", 9) {
 		o := Option{Name: f[0], Default: f[2], AtRunTime: f[5] == "true", Meaning: f[7], When: f[8]}
-		o.Values = "true, false"
-		if f[1] != "bool" {
+		switch f[1] {
+		case "bool":
+			o.Values = "true, false"
+		case "PathSize":
+			o.Values, o.Default = "an absolute path of at most "+f[4]+" letters", "none"
+		default:
 			o.Values = f[3] + " to " + f[4]
 		}
 		if f[6] != "None" {

@@ -33,6 +33,8 @@ func TestTheTableIsThatOfTheLibrary(t *testing.T) {
 			bounds = strings.Join(named, ", ")
 		} else if want.Type == "bool" {
 			bounds = "true, false"
+		} else if want.Type == "PathSize" {
+			bounds = "an absolute path of at most 180 letters"
 		}
 		if got.Values != bounds {
 			t.Errorf("%s: values %q, not %q", got.Name, got.Values, bounds)
@@ -89,7 +91,7 @@ func TestAnOptionIsFoundByTheNamesOfOtherAllocators(t *testing.T) {
 		}
 	}
 	_, err := run(t, "dirty_dekay_ms")
-	if err == nil || err.Error() != `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?` {
+	if err == nil || err.Error() != `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"? (`+"`granary options` lists them)" {
 		t.Errorf("said %v", err)
 	}
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "arena/arenas.h"
+#include "arena/shared_regions.h"
 #include "compat/jemalloc/arena_index.h"
 #include "compat/jemalloc/caches.h"
 #include "compat/jemalloc/ctl_prof.h"
@@ -156,9 +157,9 @@ int WriteArenaDecay(size_t arena, bool muzzy, uint64_t value) {
 }
 
 int ReadArenaHooks(size_t arena, uint64_t* out) {
+  if (arena == 0) return Give(AddressOf(HooksOfSharedHeap()), out);
   ExtentHooks** const hooks = HooksOf(arena);
-  if (hooks == nullptr && arena != 0) return EFAULT;
-  return Give(AddressOf(hooks == nullptr ? SharedHooks() : *hooks), out);
+  return hooks == nullptr ? EFAULT : Give(AddressOf(*hooks), out);
 }
 
 int ReadArenaLookup(uint64_t pointer, uint64_t* out) {
@@ -273,9 +274,11 @@ int WriteThreadCache(bool enabled) {
 }
 
 int WriteHooks(size_t arena, uint64_t hooks) {
+  auto* const given = reinterpret_cast<ExtentHooks*>(hooks);
+  if (arena == 0 && hooks != 0) return SetHooksOfSharedHeap(given) ? 0 : EAGAIN;
   ExtentHooks** const at = HooksOf(arena);
   if (at == nullptr || hooks == 0) return EFAULT;
-  *at = reinterpret_cast<ExtentHooks*>(hooks);
+  *at = given;
   return 0;
 }
 
