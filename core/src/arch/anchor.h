@@ -25,11 +25,12 @@ struct RestartArea {
 };
 static_assert(sizeof(RestartArea) == 32 && offsetof(RestartArea, concurrency_id) == 24);
 
-// The cache table has first one row for each CPU or concurrency id, then one for each thread cache.
-// Thread caches exist only where the process has no restartable sequences. The kernel's indices
-// start at -2, which means "not registered".
-inline constexpr size_t kMaxThreadCaches = 768;
-inline constexpr size_t kMaxCaches = kMaxCpus + kMaxThreadCaches;
+// The cache table has one row for each CPU or concurrency id or, where the process has no
+// restartable sequences, for each thread cache. The kernel's indices start at -2, which means "not
+// registered".
+inline constexpr size_t kMaxThreadCaches = 1280;
+inline constexpr size_t kMaxCaches = kMaxThreadCaches;
+static_assert(kMaxCaches >= kMaxCpus);
 inline constexpr size_t kUnregisteredIndices = 2;
 
 // A cache begins with one header for each list of slots: the low 16 bits are the cursor, the bits

@@ -13,9 +13,8 @@ void Front<System, Below>::Init() noexcept {
   largest_cached_ = kNumClasses - 1;
   threads.Init(System::CpuCount());
   const bool by_cpu = threads.owner() == CacheOwner::kCpu;
-  const size_t first = by_cpu ? 0 : kMaxCpus;
   const size_t end = by_cpu ? System::CpuLimit() : kMaxCaches;
-  for (size_t i = first; i < end; ++i) Publish(i, anchor.null_cache);
+  for (size_t i = 0; i < end; ++i) Publish(i, anchor.null_cache);
 }
 
 // The cache that this thread uses at this moment; the thread may use another one at the next

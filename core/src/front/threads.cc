@@ -105,7 +105,7 @@ bool Threads::TakeSlot() noexcept {
     Slot& slot = slot_[i];
     if (slot.taken.load(std::memory_order_relaxed) || slot.taken.exchange(true)) continue;
     taken_.fetch_add(1, std::memory_order_relaxed);
-    slot.area.concurrency_id = static_cast<int32_t>(kMaxCpus + i);
+    slot.area.concurrency_id = static_cast<int32_t>(i);
     thread_area = RelativeToAnchor(&slot.area);
     pthread_setspecific(key_, &slot);
     return true;
@@ -132,7 +132,7 @@ void Threads::ForgetOthers(void (*callback)(size_t index)) noexcept {
         RelativeToAnchor(&slot.area) == thread_area) {
       continue;
     }
-    callback(kMaxCpus + i);
+    callback(i);
     taken_.fetch_sub(1, std::memory_order_relaxed);
     slot.taken.store(false, std::memory_order_relaxed);
   }

@@ -218,7 +218,7 @@ func rseqOff(_ World, p process) []Finding {
 	if p.running.Name != inspect.Granary || !strings.Contains(conf, "rseq:false") {
 		return nil
 	}
-	return one(Warning, "GRANARY_CONF switches restartable sequences off, so each thread keeps free memory of its own, and those beyond 768 share eight caches behind locks",
+	return one(Warning, "GRANARY_CONF switches restartable sequences off, so each thread keeps free memory of its own, and those beyond 1,280 share eight caches behind locks",
 		"remove rseq:false from GRANARY_CONF, unless the program registers restartable sequences itself")
 }
 
