@@ -41,6 +41,7 @@ Arena* Arena::Create(ExtentHooks* hooks, unsigned index) noexcept {
   arena->index_ = index;
   arena->decay[0] = options.dirty_decay_ms;
   arena->decay[1] = options.muzzy_decay_ms;
+  arena->SetCap(0);
   arena->Begin();
   return arena;
 }
@@ -145,13 +146,19 @@ void Arena::Discard(bool again) noexcept {
   Begin();
 }
 
-// Adds `bytes` to the live bytes. False, and nothing added, if they would exceed the cap.
+// Adds `bytes` to the live bytes. False, and nothing added, if they would exceed the cap, or with
+// option hardened.
 bool Arena::Charge(size_t bytes) noexcept {
   const size_t cap = cap_.load(std::memory_order_relaxed);
   if (cap == 0) {
     live_.fetch_add(bytes, std::memory_order_relaxed);
     return true;
   }
+  return !options.hardened && ChargeCapped(bytes);
+}
+
+bool Arena::ChargeCapped(size_t bytes) noexcept {
+  const size_t own = cap_.load(std::memory_order_relaxed), cap = own == 0 ? kNoCap : own;
   size_t live = live_.load(std::memory_order_relaxed);
   do {
     if (bytes > cap || live > cap - bytes) return false;
@@ -164,7 +171,9 @@ void* Arena::Allocate(size_t size, size_t alignment, bool zero) noexcept {
                       : alignment <= kGranule ? AlignedClassOf(size, alignment)
                                               : kNoClass;
   if (c == kNoClass) return AllocateLarge(size, alignment, zero);
-  if (!Charge(kClassSize[c])) return nullptr;
+  if (!Charge(kClassSize[c])) {
+    return options.hardened ? AllocateSealed(size, alignment, zero) : nullptr;
+  }
   void* const p = TakeSmall(c);
   if (p == nullptr) {
     Discharge(kClassSize[c]);
@@ -180,7 +189,7 @@ void* Arena::TakeSmall(SizeClass c) noexcept {
   void* p = nullptr;
   if (stash.count > 0) {
     p = stash.objects[--stash.count];
-  } else if (const size_t most = kStashed[c]; most == 0) {
+  } else if (const size_t most = stashed[c]; most == 0) {
     if (Refill(c, &p, 1) == 0) return nullptr;
   } else {
     const size_t got = Refill(c, stash.objects, most / 2);
@@ -209,7 +218,7 @@ void Arena::Drain(SizeClass c, size_t n) noexcept {
 }
 
 void Arena::FlushStashes() noexcept {
-  for (SizeClass c = 1; c < kNumClasses && kStashed[c] > 0; ++c) {
+  for (SizeClass c = 1; c < kNumClasses && stashed[c] > 0; ++c) {
     Locked hold(stashes_[c].mutex);
     if (stashes_[c].count > 0) Drain(c, stashes_[c].count);
   }
@@ -220,7 +229,7 @@ void* Arena::AllocateLarge(size_t size, size_t alignment, bool zero) noexcept {
   if (size > kMaxRequest) return nullptr;
   if (size == 0) size = 1;
   const size_t bytes = RoundUp(size, pages_.OsPage());
-  if (!Charge(bytes)) return nullptr;
+  if (!ChargeCapped(bytes)) return nullptr;
   const Memory memory =
       pages_.AllocateLarge(size, alignment < kTrackerBytes ? kTrackerBytes : alignment, size);
   if (memory.p == nullptr) {
@@ -234,7 +243,7 @@ void* Arena::AllocateLarge(size_t size, size_t alignment, bool zero) noexcept {
 
 void Arena::Free(void* p) noexcept {
   const SizeClass c = map_.ClassAt(p);
-  if (const size_t most = kStashed[c]; most > 0) {
+  if (const size_t most = stashed[c]; most > 0) {
     Stash& stash = stashes_[c];
     Locked hold(stash.mutex);
     Discharge(kClassSize[c]);
@@ -256,8 +265,9 @@ void Arena::Free(void* p) noexcept {
 void Arena::FreeUnstashed(SizeClass c, void* p) noexcept {
   const Serving me(this);
   if (c != kNoClass) {
+    const size_t size = IsSealed(c) ? Unseal(c, p) : kClassSize[c];
     central_.Return(c, &p, 1);
-    Discharge(kClassSize[c]);
+    Discharge(size);
   } else if (const size_t large = pages_.LargeSize(p); large != 0) {
     pages_.FreeLarge(p);
     Discharge(large);
@@ -283,10 +293,11 @@ size_t Arena::GoodSize(size_t size) noexcept {
 }
 
 void* Arena::Reallocate(void* p, size_t size) noexcept {
-  const size_t before = UsableSize(p);
+  const size_t before = UsableSize(p, "realloc");
   const size_t good = GoodSize(size);
   if (good == 0) return nullptr;
-  if (good == before || ResizeInPlace(p, good)) return p;
+  const bool sealed = IsSealed(map_.ClassAt(p));
+  if (sealed ? Reseal(p, size) : good == before || ResizeInPlace(p, good)) return p;
   void* const q = Allocate(size, 1, false);
   if (q == nullptr) return nullptr;
   __builtin_memcpy(q, p, size < before ? size : before);
@@ -303,8 +314,9 @@ void Arena::PurgeExcess() noexcept {
   if (dirty > bound) pages_.PurgeDirty(dirty - bound);
 }
 
-size_t Arena::UsableSize(const void* p) noexcept {
+size_t Arena::UsableSize(const void* p, const char* verb) noexcept {
   const SizeClass c = map_.ClassAt(p);
+  if (IsSealed(c)) return RequireSealed(c, p, verb);
   return c != kNoClass ? kClassSize[c] : pages_.LargeSize(p);
 }
 
@@ -313,7 +325,7 @@ bool Arena::ResizeInPlace(void* p, size_t size) noexcept {
   const Serving me(this);
   const size_t before = pages_.LargeSize(p);
   const size_t after = RoundUp(size, pages_.OsPage());
-  if (after > before && !Charge(after - before)) return false;
+  if (after > before && !ChargeCapped(after - before)) return false;
   const bool done = pages_.ResizeLarge(p, size);
   if (done && after < before) Discharge(before - after);
   if (!done && after > before) Discharge(after - before);

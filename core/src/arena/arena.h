@@ -12,6 +12,7 @@
 #include "arena/stash.h"
 #include "base/compiler.h"
 #include "central/central.h"
+#include "config/options.h"
 #include "pages/pages.h"
 #include "stats/snapshot.h"
 
@@ -34,15 +35,20 @@ class Arena {
   void* Reallocate(void* p, size_t size) noexcept;
   // Aborts with a report that names the call if p is not a live object of this arena.
   void CheckOwns(const void* p, const char* verb) noexcept {
-    if (UsableSize(p) == 0) DieOf(p, verb);
+    if (UsableSize(p, verb) == 0) DieOf(p, verb);
   }
   // 0 if p is not a live object of this arena.
-  size_t UsableSize(const void* p) noexcept;
+  size_t UsableSize(const void* p, const char* verb = "malloc_usable_size") noexcept;
   bool ResizeInPlace(void* p, size_t size) noexcept;
 
   // Limits the bytes of all live objects, rounded up to their classes; 0 for no cap.
-  void SetCap(size_t bytes) noexcept { cap_.store(bytes, std::memory_order_relaxed); }
-  size_t cap() const noexcept { return cap_.load(std::memory_order_relaxed); }
+  void SetCap(size_t bytes) noexcept {
+    cap_.store(bytes == 0 && options.hardened ? kNoCap : bytes, std::memory_order_relaxed);
+  }
+  size_t cap() const noexcept {
+    const size_t cap = cap_.load(std::memory_order_relaxed);
+    return cap == kNoCap ? 0 : cap;
+  }
   size_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
   // Bytes of memory in use, of free memory that is still resident, and of metadata.
   size_t HeldBytes() noexcept;
@@ -96,6 +102,8 @@ class Arena {
     bool hooked;  // from the hooks, for objects; otherwise from Linux, for metadata
   };
   static constexpr size_t kMostRegions = 2048;
+  // With option hardened every arena has a cap, so that every allocation leaves the fast path.
+  static constexpr size_t kNoCap = ~size_t{0};
 
   void Begin() noexcept;
   void* MapRegion(size_t bytes, size_t alignment, void* hint) noexcept;
@@ -105,9 +113,18 @@ class Arena {
   void Forget(const Region& region) noexcept;
   void PurgeExcess() noexcept;
   bool Charge(size_t bytes) noexcept;
+  bool ChargeCapped(size_t bytes) noexcept;
   void Discharge(size_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
   void* AllocateLarge(size_t size, size_t alignment, bool zero) noexcept;
   void* TakeSmall(SizeClass c) noexcept;
+  // With option hardened (arena_hardened.cc). Unseal returns the size of the object.
+  static bool IsSealed(SizeClass c) noexcept {
+    return options.hardened && c != kNoClass && IsSmall(c);
+  }
+  void* AllocateSealed(size_t size, size_t alignment, bool zero) noexcept;
+  size_t RequireSealed(SizeClass c, const void* p, const char* verb) noexcept;
+  size_t Unseal(SizeClass c, void* p) noexcept;
+  bool Reseal(void* p, size_t size) noexcept;
   size_t Refill(SizeClass c, void** to, size_t n) noexcept;
   void Drain(SizeClass c, size_t n) noexcept;
   void FlushStashes() noexcept;

@@ -21,7 +21,8 @@ struct Stash {
 };
 
 // The maximum number of objects of each class in a stash: 16 KiB of objects, and none above 4 KiB.
-inline constexpr auto kStashed = [] {
+// All zero with option hardened, so that every free leaves the fast path.
+inline constinit auto stashed = [] {
   std::array<uint8_t, kNumClasses> most{};
   for (SizeClass c = 1; c < kNumClasses && kClassSize[c] <= 4 * kKiB; ++c) {
     const size_t fit = 16 * kKiB / kClassSize[c];

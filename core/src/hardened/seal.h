@@ -92,4 +92,7 @@ class Seals {
   uint64_t secret_ = 1;
 };
 
+// Those of the process; heap::hardened::Init gives them their secret.
+inline constinit Seals seals;
+
 }  // namespace granary::hardened

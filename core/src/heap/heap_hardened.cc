@@ -3,6 +3,7 @@
 // before they return to them.
 
 #include "arena/arenas.h"
+#include "arena/stash.h"
 #include "hardened/empty_objects.h"
 #include "hardened/guarded_blocks.h"
 #include "hardened/quarantine.h"
@@ -22,6 +23,7 @@ using granary::hardened::IsZero;
 using granary::hardened::kSealBytes;
 using granary::hardened::MakeZero;
 using granary::hardened::Quarantine;
+using granary::hardened::seals;
 using granary::hardened::Seals;
 
 // Bytes of each class that wait in quarantine.
@@ -33,7 +35,6 @@ constexpr size_t SlotsOf(SizeClass c) {
   return fit > kMostSlots ? kMostSlots : fit < 2 ? 2 : fit;
 }
 
-constinit Seals seals;
 constinit EmptyObjects<Linux> empties;
 constinit GuardedBlocks<Linux> blocks;
 constinit Quarantine quarantine[kNumSmall];
@@ -127,6 +128,7 @@ SizeClass RoomFor(size_t size, size_t alignment) {
 
 void Init() noexcept {
   seals = Seals(Linux::Secret());
+  stashed.fill(0);
   Quarantine::Seed(Linux::Secret() + 1);
   empties.Init(layers.metadata());
   blocks.Bind(layers.pages());
