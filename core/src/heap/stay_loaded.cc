@@ -7,6 +7,7 @@
 #pragma weak dlopen
 #pragma weak dladdr
 #pragma weak _DYNAMIC
+extern ElfW(Dyn) _DYNAMIC[];  // NOLINT(readability-redundant-declaration): not in musl's link.h
 
 namespace granary::heap {
 namespace {
