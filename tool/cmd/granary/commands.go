@@ -60,6 +60,7 @@ func commands() []cli.Command {
 		in(groupInspect, profile.View),
 		in(groupInspect, profile.Diff),
 		in(groupInspect, profile.Agent),
+		in(groupInspect, profile.Compare),
 		in(groupInspect, leaks.Row),
 		in(groupInspect, calls.Row),
 		in(groupInspect, ctl.Row),

@@ -3,10 +3,12 @@ package profile
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
@@ -33,6 +35,7 @@ on this machine, found by build id, or from the servers in DEBUGINFOD_URLS.`,
 var Diff = cli.Command{
 	Name: "profile diff", Usage: "BEFORE AFTER [options]", Takes: cli.Files,
 	Summary: "show what grew and what shrank between two profiles",
+	About:   "It subtracts the earlier profile from the later one. compare is for two builds of a program.",
 	Examples: []cli.Example{
 		{Line: "profile diff monday.pb.gz friday.pb.gz", Does: "the stacks that changed most"},
 		{Line: "profile diff monday.pb.gz friday.pb.gz --http :0", Does: "in a web page"},
@@ -186,10 +189,26 @@ func Load(path string) (*profile.Profile, error) {
 	}
 	p, err := parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a profile that can be read: %w: give a file of `granary profile -o`, pprof or jemalloc", path, err)
+		return nil, fmt.Errorf("%s %s", path, noProfile(data, err))
 	}
 	if len(p.SampleType) == 0 {
 		return nil, fmt.Errorf("%s is an empty profile: nothing was sampled", path)
 	}
 	return p, nil
+}
+
+// noProfile says what a file is that cannot be read as a profile, and what to do.
+func noProfile(data []byte, err error) string {
+	const gzipMagic = "\x1f\x8b"
+	switch text := bytes.TrimSpace(data); {
+	case len(text) == 0:
+		return "is empty: fetch the profile again"
+	case text[0] == '<':
+		return "is a web page, not a profile: download it in pprof's form (Pyroscope: format=pprof; Parca: Download pprof)"
+	case text[0] == '{' || text[0] == '[':
+		return "is JSON, not a profile: ask Pyroscope's /pyroscope/render for format=pprof, and its querier API with the header Content-Type: application/proto"
+	case bytes.HasPrefix(data, []byte(gzipMagic)) && errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "unexpected EOF"):
+		return "is cut off: fetch the profile again"
+	}
+	return fmt.Sprintf("is not a profile that can be read (%v): give a file of `granary profile -o`, pprof or jemalloc", err)
 }
