@@ -17,11 +17,29 @@ constexpr size_t kHeadBytes = 16 * kKiB;
 constexpr size_t kFilePage = 4 * kKiB;  // contains the note
 constexpr size_t kMostPieces = (kHeadBytes - sizeof(Elf64_Ehdr)) / sizeof(Elf64_Phdr);
 
+// When this process started, in ticks since the boot, as every process can read it; 0 if there is no /proc.
+uint64_t StartTicks() noexcept {
+  constexpr int kStartField = 22;  // of /proc/PID/stat, as proc(5) counts them
+  char text[512] = {};             // holds more than these fields
+  const int file = Linux::OpenFile("/proc/self/stat");
+  if (file < 0 || Linux::ReadAndClose(file, text, sizeof text - 1) <= 0) return 0;
+  const char* at = __builtin_strrchr(text, ')');  // the end of field 2, which may contain spaces
+  for (int field = 2; at != nullptr && field < kStartField; ++field) {
+    at = __builtin_strchr(at + 1, ' ');
+  }
+  uint64_t ticks = 0;
+  while (at != nullptr && at[1] >= '0' && at[1] <= '9') ticks = 10 * ticks + uint64_t(*++at - '0');
+  return ticks;
+}
+
+// Processes of several PID namespaces have the same id, and may share /dev/shm: their starts differ.
 struct PublishedPath {
   char text[64] = {};
   explicit PublishedPath(const char* suffix) {
     Writer w(text, sizeof text - 1);
-    w.Text("/dev/shm/granary.").Number(Linux::ProcessId()).Text(suffix);
+    w.Text("/dev/shm/granary.").Number(Linux::ProcessId());
+    if (const uint64_t ticks = StartTicks()) w.Text(".").Number(ticks);
+    w.Text(suffix);
   }
 };
 

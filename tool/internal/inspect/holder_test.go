@@ -77,9 +77,10 @@ func start(t testing.TB, cmd *exec.Cmd) *held {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		left := publishedPath(cmd.Process.Pid) // by a killed process
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()
-		os.Remove(publishedPath(cmd.Process.Pid)) // what a killed process leaves
+		os.Remove(left)
 	})
 	h := &held{cmd, map[string]uint64{}}
 	lines := bufio.NewScanner(out)

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -28,8 +29,17 @@ func openPublished(fs procfs.FS, pid int) (*Target, error) {
 	if !ok {
 		return nil, noRights(pid)
 	}
-	p := &published{pid: pid, path: fmt.Sprintf("/dev/shm/granary.%d", fs.NumberInside(pid)), owner: stat.Uid}
-	if err := p.refresh(); err != nil {
+	started, err := fs.Stat(pid)
+	if err != nil {
+		return nil, gone(pid)
+	}
+	p := &published{pid: pid, owner: stat.Uid}
+	for _, p.path = range publishedPaths(pid, fs.NumberInside(pid), started.StartTicks) {
+		if err = p.refresh(); !errors.Is(err, ErrNoRights) {
+			break
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	t, err := open(p, p.now.images())
@@ -39,6 +49,18 @@ func openPublished(fs procfs.FS, pid int) (*Target, error) {
 	}
 	t.PID, t.Published = pid, true
 	return t, nil
+}
+
+// publishedPaths are the files that a process may publish: processes of several PID namespaces share numbers, and
+// their starts tell them apart. Older libraries, and processes without /proc, leave the start out; that file is another
+// process's where the number is one of another namespace.
+func publishedPaths(pid, inside int, ticks uint64) []string {
+	const folder = "/dev/shm/granary."
+	paths := []string{fmt.Sprintf("%s%d.%d", folder, inside, ticks)}
+	if pid == inside {
+		paths = append(paths, fmt.Sprintf("%s%d", folder, inside))
+	}
+	return paths
 }
 
 // refresh takes up the newest file, if it is the process's own.

@@ -13,7 +13,15 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
-func publishedPath(pid int) string { return "/dev/shm/granary." + itoa(pid) }
+// publishedPath is the file of a process that runs.
+func publishedPath(pid int) string {
+	fs := procfs.Live()
+	stat, err := fs.Stat(pid)
+	if err != nil {
+		return "/dev/shm/granary.of.nothing"
+	}
+	return publishedPaths(pid, fs.NumberInside(pid), stat.StartTicks)[0]
+}
 
 func TestPublishedFiguresAreThoseOfTheProcess(t *testing.T) {
 	h := hold(t, "helper", never+",stats_file:true")
@@ -22,17 +30,10 @@ func TestPublishedFiguresAreThoseOfTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer target.Close()
-	s := mustSnapshot(t, target)
-	for range 200 { // the first file is of the start, when there was no heap yet
-		if live, _ := s.Value("live"); live == h.said["live"] {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-		s = mustSnapshot(t, target)
-	}
-	if live, _ := s.Value("live"); live != h.said["live"] {
+	if live := publishedLive(t, target, h.said["live"]); live != h.said["live"] {
 		t.Errorf("live is published as %d, the process says %d", live, h.said["live"])
 	}
+	s := mustSnapshot(t, target)
 	if len(s.Metrics) != len(h.said) || len(s.Caches) == 0 || len(s.Options) == 0 {
 		t.Errorf("%d figures, %d caches and %d options are published", len(s.Metrics), len(s.Caches), len(s.Options))
 	}
@@ -115,7 +116,6 @@ func TestAProcessOfAnotherPIDNamespace(t *testing.T) {
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF=stats_file:true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	h := start(t, cmd)
-	t.Cleanup(func() { os.Remove(publishedPath(1)) })
 	target := mustOpen(t, h.pid())
 	if live, _ := mustSnapshot(t, target).Value("live"); live < 10<<20 {
 		t.Errorf("live is %d: the holder holds more", live)
@@ -135,5 +135,50 @@ func TestAProcessOfAnotherPIDNamespace(t *testing.T) {
 	defer published.Close()
 	if s := mustSnapshot(t, published); len(s.Metrics) == 0 {
 		t.Error("nothing is published")
+	}
+}
+
+// Two processes that are number 1 in their namespaces, with one /dev/shm, publish two files.
+func TestNamespacesDoNotShareAFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a PID namespace")
+	}
+	for _, mode := range []string{"helper", "small helper"} {
+		cmd := exec.Command(holder(t), mode)
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Library(t), "GRANARY_CONF="+never+",stats_file:true")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+		h := start(t, cmd)
+		target, err := openPublished(procfs.Live(), h.pid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer target.Close()
+		defer func() { // the other one runs as well by now
+			if live := publishedLive(t, target, h.said["live"]); live != h.said["live"] {
+				t.Errorf("%s: live is published as %d, the process says %d", mode, live, h.said["live"])
+			}
+		}()
+		time.Sleep(20 * time.Millisecond) // START counts hundredths of a second
+	}
+}
+
+// publishedLive reads what a process publishes until it is as wanted, or for ten seconds.
+func publishedLive(t *testing.T, target *Target, want uint64) (live uint64) {
+	t.Helper()
+	for range 200 { // the first file is of the start, when there was no heap yet
+		if live, _ = mustSnapshot(t, target).Value("live"); live == want {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return live
+}
+
+func TestAnOlderLibrarysFileIsReadInItsOwnNamespaceOnly(t *testing.T) {
+	if got := publishedPaths(7, 7, 90); len(got) != 2 || got[1] != "/dev/shm/granary.7" {
+		t.Errorf("%q", got)
+	}
+	if got := publishedPaths(7, 1, 90); len(got) != 1 || got[0] != "/dev/shm/granary.1.90" {
+		t.Errorf("%q", got)
 	}
 }
