@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates docs/reference/*.md and the Grafana dashboard from the tables in the code; --check names outdated files."""
+"""Generates docs/reference/*.md and the Grafana dashboards from the tables in the code; --check names outdated files."""
 
 import pathlib
 import re
@@ -450,7 +450,7 @@ def main():
         import gen_dashboard  # here, as it imports this module
 
         pages = {REFERENCE / name: page() for name, page in PAGES.items()}
-        pages[gen_dashboard.TARGET] = gen_dashboard.text()
+        pages |= gen_dashboard.pages()
     except BadTable as error:
         sys.exit(f"gen_reference: {error}")
     if not sys.argv[1:]:

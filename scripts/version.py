@@ -17,6 +17,8 @@ COPIES = {
     "integrations/kubernetes/*.yaml": IMAGE,
     "integrations/kubernetes/Dockerfile": IMAGE,
     "integrations/kubernetes/chart/values.yaml": IMAGE,
+    "integrations/kubernetes/node-chart/values.yaml": IMAGE,
+    "integrations/kubernetes/node-chart/Chart.yaml": [rf"^version: {NUMBER}", rf'^appVersion: "{NUMBER}"'],
     "integrations/kubernetes/chart/Chart.yaml": [rf"^version: {NUMBER}", rf'^appVersion: "{NUMBER}"'],
     "integrations/rust/granary/Cargo.toml": [rf'^version = "{NUMBER}"'],
     "docs/guides/containers.md": IMAGE,

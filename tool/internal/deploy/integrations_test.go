@@ -1,15 +1,19 @@
 package deploy
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"text/template"
 
 	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
 )
 
 const repository = "../../../"
@@ -52,48 +56,112 @@ func TestImagesAndManifestsAgree(t *testing.T) {
 	}
 }
 
-// render is the chart's deployment with its default values and others in their place; of Helm's functions
-// it knows those that the chart uses.
+// render is the chart's deployment with its default values and others in their place.
 func render(t *testing.T, set func(values map[string]any)) string {
 	t.Helper()
-	decode := func(name string) map[string]any {
-		var out map[string]any
-		if err := yaml.Unmarshal([]byte(integration(t, "kubernetes/chart/"+name)), &out); err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	values, chart := decode("values.yaml"), decode("Chart.yaml")
-	if set != nil {
-		set(values)
-	}
-	functions := template.FuncMap{
-		"quote":  func(v any) string { return `"` + strings.ReplaceAll(toText(t, v), `"`, `\"`) + `"` },
-		"toYaml": func(v any) string { return toText(t, v) },
-		"nindent": func(n int, text string) string {
-			pad := "\n" + strings.Repeat(" ", n)
-			return pad + strings.ReplaceAll(text, "\n", pad)
-		},
-	}
-	page, err := template.New("").Funcs(functions).Option("missingkey=error").Parse(integration(t, "kubernetes/chart/templates/deployment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	err = page.Execute(&out, map[string]any{"Values": values, "Chart": map[string]any{"Name": chart["name"]}, "Release": map[string]any{"Name": "shop"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
+	return renderChart(t, "chart", set)["deployment.yaml"]
 }
 
-func toText(t *testing.T, v any) string {
+// renderChart is what Helm makes of a chart for the release "shop": the text of each template.
+func renderChart(t *testing.T, name string, set func(values map[string]any)) map[string]string {
 	t.Helper()
-	text, err := yaml.Marshal(v)
+	loaded, err := loader.Load(filepath.Join(repository, "integrations", "kubernetes", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSuffix(string(text), "\n")
+	if set != nil {
+		set(loaded.Values)
+	}
+	values, err := chartutil.ToRenderValues(loaded, nil, chartutil.ReleaseOptions{Name: "shop", Namespace: "default"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := engine.Engine{Strict: true, LintMode: true}.Render(loaded, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for path, text := range rendered {
+		out[filepath.Base(path)] = text
+	}
+	return out
+}
+
+func TestHelmAcceptsTheCharts(t *testing.T) {
+	for _, name := range []string{"chart", "node-chart"} {
+		result := lint.All(filepath.Join(repository, "integrations", "kubernetes", name), map[string]any{}, "default", true)
+		for _, m := range result.Messages {
+			if m.Severity > support.InfoSev {
+				t.Errorf("%s: %v", name, m)
+			}
+		}
+	}
+}
+
+// A daemonSet is the part of one that says what its containers may do.
+type daemonSet struct {
+	Kind string
+	Spec struct {
+		Template struct {
+			Spec struct {
+				HostPID                      bool  `yaml:"hostPID"`
+				AutomountServiceAccountToken *bool `yaml:"automountServiceAccountToken"`
+				Volumes                      []any
+				Containers                   []struct {
+					Name            string
+					Args            []string
+					SecurityContext struct {
+						Privileged               bool
+						AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+						ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+						Capabilities             struct{ Add, Drop []string }
+					} `yaml:"securityContext"`
+				}
+			}
+		}
+	}
+}
+
+// The right that is left is the one that TestTheExporterNeedsOneRight of the exporter shows to be needed.
+func TestTheDaemonSetHasOneRight(t *testing.T) {
+	for _, c := range []struct {
+		set        func(map[string]any)
+		containers int
+		args       []string
+	}{
+		{nil, 1, []string{"--max-processes=500"}},
+		{func(v map[string]any) {
+			exporter := v["exporter"].(map[string]any)
+			exporter["byCommand"], exporter["command"], exporter["push"] = true, "^(a|b)$", "http://otel:4317"
+			v["agent"].(map[string]any)["enabled"] = true
+			v["podMonitor"] = true
+		}, 2, []string{"--by-command", "--command=^(a|b)$", "--push=http://otel:4317", "--protocol=otlp"}},
+	} {
+		files := renderChart(t, "node-chart", c.set)
+		var d daemonSet
+		if err := yaml.Unmarshal([]byte(files["daemonset.yaml"]), &d); err != nil {
+			t.Fatal(err)
+		}
+		pod := d.Spec.Template.Spec
+		if d.Kind != "DaemonSet" || !pod.HostPID || len(pod.Volumes) > 0 || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken || len(pod.Containers) != c.containers {
+			t.Fatalf("%+v", d)
+		}
+		for _, container := range pod.Containers {
+			s := container.SecurityContext
+			if s.Privileged || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem ||
+				strings.Join(s.Capabilities.Drop, " ") != "ALL" || strings.Join(s.Capabilities.Add, " ") != "SYS_PTRACE" {
+				t.Errorf("%s may do more than it needs: %+v", container.Name, s)
+			}
+		}
+		for _, arg := range c.args {
+			if !slices.Contains(pod.Containers[0].Args, arg) {
+				t.Errorf("the exporter is started with %q, without %s", pod.Containers[0].Args, arg)
+			}
+		}
+		if monitored := strings.Contains(files["podmonitor.yaml"], "kind: PodMonitor"); monitored != (c.containers == 2) {
+			t.Errorf("a PodMonitor: %v", monitored)
+		}
+	}
 }
 
 type deployment struct {

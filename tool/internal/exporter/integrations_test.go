@@ -12,9 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/granary-allocator/granary/tool/internal/inspect"
-
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -33,28 +30,31 @@ func integration(t *testing.T, name string) string {
 // known are the names that the exporter serves, those of the built library's table included.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
-	library := os.Getenv("GRANARY_LIB")
-	if library == "" {
-		library = filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
-	}
-	l, err := inspect.OpenLibrary(library)
-	if err != nil {
-		t.Skipf("the library is not built: %v", err)
-	}
 	names := map[string]bool{}
-	for _, m := range l.Metrics {
+	for _, m := range libraryMetrics(t) {
 		names[Name(m)] = true
 	}
-	for _, d := range []*prometheus.Desc{infoDesc, rssDesc, ratioDesc, agreedDesc, foundDesc, leftDesc, errorsDesc, secondsDesc} {
-		names[regexp.MustCompile(`fqName: "([^"]*)"`).FindStringSubmatch(d.String())[1]] = true
+	for _, d := range ownMetrics {
+		names[d.name] = true
 	}
 	return names
 }
 
+func libraryPath() string {
+	if library := os.Getenv("GRANARY_LIB"); library != "" {
+		return library
+	}
+	return filepath.Join("..", "..", "..", "build", "lib", "libgranary.so")
+}
+
+// recorded are the names of recording rules.
+var recorded = regexp.MustCompile(`\b[a-z_]+:[a-z_]+(:[a-z0-9_]+)?`)
+
 func TestRulesAndDashboardNameOnlyMetricsThatExist(t *testing.T) {
 	names := known(t)
-	for _, file := range []string{"prometheus/granary.rules.yml", "grafana/granary.json"} {
-		used := regexp.MustCompile(`\bgranary_[a-z0-9_]+`).FindAllString(integration(t, file), -1)
+	for _, file := range []string{"prometheus/granary.rules.yml", "grafana/granary.json", "grafana/granary-fleet.json"} {
+		text := recorded.ReplaceAllString(integration(t, file), "")
+		used := regexp.MustCompile(`\bgranary_[a-z0-9_]+`).FindAllString(text, -1)
 		if len(used) < 10 {
 			t.Errorf("%s names %d metrics", file, len(used))
 		}
@@ -134,9 +134,12 @@ func apart(t *testing.T, panels []panel) {
 	}
 }
 
-func theDashboard(t *testing.T) (board dashboard, panels []panel) {
+// dashboards are the files, with their titles.
+var dashboards = map[string]string{"grafana/granary.json": "Granary", "grafana/granary-fleet.json": "Granary fleet"}
+
+func readDashboard(t *testing.T, file string) (board dashboard, panels []panel) {
 	t.Helper()
-	decoder := json.NewDecoder(strings.NewReader(integration(t, "grafana/granary.json")))
+	decoder := json.NewDecoder(strings.NewReader(integration(t, file)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&board); err != nil {
 		t.Fatal(err)
@@ -147,11 +150,18 @@ func theDashboard(t *testing.T) (board dashboard, panels []panel) {
 	return board, panels
 }
 
-func TestTheDashboardIsOne(t *testing.T) {
-	board, panels := theDashboard(t)
-	if board.Title != "Granary" || board.SchemaVersion < 36 || len(panels) < 40 {
-		t.Errorf("%q, schema %d, %d panels", board.Title, board.SchemaVersion, len(panels))
+func TestDashboardsAreWellFormed(t *testing.T) {
+	for file, title := range dashboards {
+		board, panels := readDashboard(t, file)
+		if board.Title != title || board.SchemaVersion < 36 || len(panels) < 40 {
+			t.Errorf("%q, schema %d, %d panels", board.Title, board.SchemaVersion, len(panels))
+		}
+		checkPanels(t, board, panels)
 	}
+}
+
+func checkPanels(t *testing.T, board dashboard, panels []panel) {
+	t.Helper()
 	apart(t, board.Panels)
 	variables := map[string]bool{"__rate_interval": true}
 	for _, v := range board.Templating.List {
@@ -185,7 +195,11 @@ func TestQueriesOfTheDashboardAreQueries(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed")
 	}
-	_, panels := theDashboard(t)
+	var panels []panel
+	for file := range dashboards {
+		_, more := readDashboard(t, file)
+		panels = append(panels, more...)
+	}
 	rules, n := "groups:\n- name: dashboard\n  rules:\n", 0
 	for _, p := range panels {
 		for _, target := range p.Targets {
@@ -211,12 +225,58 @@ func TestRulesWithPromtool(t *testing.T) {
 	for _, args := range [][]string{
 		{"check", "rules", "--lint=all", "--lint-fatal", "granary.rules.yml"},
 		{"check", "config", "prometheus.yml"},
-		{"test", "rules", "granary.rules.test.yml"},
+		{"test", "rules", "granary.rules.test.yml", "fleet.rules.test.yml"},
 	} {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = integrations + "prometheus"
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// Each alert has a test in which it fires, one in which it does not, and a section that says what to do.
+func TestAlertsHaveTestsAndRunbooks(t *testing.T) {
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, file := range []string{"prometheus/granary.rules.test.yml", "prometheus/fleet.rules.test.yml"} {
+		var tests struct {
+			Tests []struct {
+				Alerts []struct {
+					Name string `yaml:"alertname"`
+					Want []any  `yaml:"exp_alerts"`
+				} `yaml:"alert_rule_test"`
+			}
+		}
+		if err := yaml.Unmarshal([]byte(integration(t, file)), &tests); err != nil {
+			t.Fatal(err)
+		}
+		for _, each := range tests.Tests {
+			for _, a := range each.Alerts {
+				fires[a.Name], silent[a.Name] = fires[a.Name] || len(a.Want) > 0, silent[a.Name] || len(a.Want) == 0
+			}
+		}
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(integration(t, "prometheus/granary.rules.yml")), &rules); err != nil {
+		t.Fatal(err)
+	}
+	runbook := integration(t, "../docs/guides/alerts.md")
+	for _, r := range rules.Groups[0].Rules {
+		if r.Alert == "" {
+			continue
+		}
+		if !fires[r.Alert] || !silent[r.Alert] {
+			t.Errorf("%s: a test in which it fires: %v, one in which it does not: %v", r.Alert, fires[r.Alert], silent[r.Alert])
+		}
+		if want := "docs/guides/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want || !strings.Contains(runbook, "\n## "+r.Alert+"\n") {
+			t.Errorf("%s has no section in docs/guides/alerts.md, or does not name it: %q", r.Alert, r.Annotations["runbook"])
 		}
 	}
 }
@@ -294,8 +354,8 @@ func TestKubernetesExamplesCanSeeOtherProcesses(t *testing.T) {
 			}
 			found = true
 			parses(t, name, c.Args)
-			if !strings.Contains(strings.Join(c.SecurityContext.Capabilities.Add, " "), "SYS_PTRACE") {
-				t.Errorf("%s: the exporter may not read other users' processes", name)
+			if rights := strings.Join(c.SecurityContext.Capabilities.Add, " "); rights != neededRights {
+				t.Errorf("%s: the exporter has the rights %q, and needs %q", name, rights, neededRights)
 			}
 		}
 		if !found || !p.ShareProcessNamespace && !p.HostPID {
