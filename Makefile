@@ -7,10 +7,11 @@ FUZZ_RUNS ?= 200000
 SOAK_SECONDS ?= 3600
 OUT ?= build/results
 PRESET ?= asan
+SCALE ?= 0,100,500
 TOOL ?= build/bin/granary
 
 .DEFAULT_GOAL := all
-.PHONY: vm vm-short all ship tool programs demo test unit coverage bench bench-full lint install uninstall deb chroot image rpm musl arm64 fuzz soak clean help
+.PHONY: scale vm vm-short all ship tool programs demo test unit coverage bench bench-full lint install uninstall deb chroot image rpm musl arm64 fuzz soak clean help
 
 all: ship tool ## build the library and the command (the default)
 
@@ -48,6 +49,10 @@ coverage: ## report which lines the unit tests and the Go tests reach, into buil
 bench: all programs ## run the benchmark programs under every allocator found (ARGS= for its flags)
 	@scripts/need.sh demo
 	build/bin/granary bench micro $(ARGS)
+
+scale: all ## measure the exporter and the profile agent with SCALE processes (default 0,100,500)
+	GRANARY_SCALE=$(SCALE) GRANARY_TOOL=$(abspath $(TOOL)) scripts/go.sh test -count=1 -p 1 -v -run 'Crowd|CostOfTheAgent' \
+	  ./tool/internal/exporter ./tool/internal/profile
 
 bench-full: all programs ## run every scenario under every allocator, hours or ARGS="--budget 40m": OUT=folder
 	@scripts/need.sh build demo test bench

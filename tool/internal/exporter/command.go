@@ -8,14 +8,17 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/push"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/pflag"
 )
@@ -26,7 +29,7 @@ const DefaultListen = "127.0.0.1:9778"
 // Row is the command `granary exporter`.
 var Row = cli.Command{
 	Name: "exporter", Usage: "[options]",
-	Summary: "serve the figures of Granary processes to Prometheus",
+	Summary: "serve the figures of Granary processes to Prometheus, or push them by OTLP",
 	About: `At each scrape it reads every process that runs Granary and that it may read. Nothing runs in
 those processes, and a process that ends meanwhile is left out. Names come from the library's own table,
 in base units. To read processes of other users it needs CAP_SYS_PTRACE. integrations/ holds a systemd
@@ -34,6 +37,8 @@ unit, Kubernetes examples, alert rules and a Grafana dashboard.`,
 	Examples: []cli.Example{
 		{Line: "exporter", Does: "serve http://" + DefaultListen + "/metrics"},
 		{Line: "exporter --listen 0.0.0.0:9778 --command '^(redis|mariadbd)'", Does: "to other machines, only some programs"},
+		{Line: "exporter --by-command", Does: "a series for each name instead of each process"},
+		{Line: "exporter --push http://localhost:4317", Does: "to an OpenTelemetry collector, by gRPC, each minute"},
 		{Line: "exporter --once > /var/lib/node_exporter/granary.prom", Does: "for node_exporter's textfile collector"},
 	},
 	Setup: setup,
@@ -42,7 +47,10 @@ unit, Kubernetes examples, alert rules and a Grafana dashboard.`,
 type options struct {
 	Config
 	listen, command string
+	serves          func() bool // also while it pushes
 	once            bool
+	push            push.Options
+	every           time.Duration
 }
 
 func setup(fs *pflag.FlagSet) cli.Action {
@@ -51,8 +59,12 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.IntSliceVar(&o.PIDs, "pid", nil, "only these `PIDs` (default: every process that runs Granary)")
 	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
 	fs.BoolVar(&o.Classes, "classes", false, "also the figures of each size class (400 series a process)")
+	fs.BoolVar(&o.ByCommand, "by-command", false, "the sums of the processes of each name, without the label pid")
 	fs.IntVar(&o.MaxProcesses, "max-processes", 500, "read at most this `number` of processes; the rest is counted")
 	fs.DurationVar(&o.Timeout, "timeout", 5*time.Second, "begin no further process after this `duration`")
+	o.push.Flags(fs, push.OTLP, "http://localhost:4317; it then serves only if --listen is given, too")
+	fs.DurationVar(&o.every, "every", time.Minute, "`duration` between two pushes")
+	o.serves = func() bool { return o.push.URL == "" || fs.Changed("listen") }
 	fs.BoolVar(&o.once, "once", false, "print the metrics once, and end")
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
 		return o.run(ctx, env)
@@ -69,29 +81,76 @@ func (o options) run(ctx context.Context, env cli.Env) error {
 			return cli.Usagef("--command: %w", err)
 		}
 	}
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(New(o.Config, procfs.Live(), Snapshot, time.Now)); err != nil {
-		return fmt.Errorf("set up the metrics: %w", err)
+	if o.Classes && o.ByCommand {
+		return cli.Usagef("--classes needs the single processes: leave out --by-command")
 	}
+	collector := New(o.Config, procfs.Live(), Open, time.Now)
 	if o.once {
-		return once(env, registry)
+		return once(env, collector)
 	}
-	return serve(ctx, env, o.listen, registry)
+	if o.push.URL == "" {
+		return serve(ctx, env, o.listen, withOwn{collector})
+	}
+	pusher, err := o.pusher(env, collector)
+	if err != nil {
+		return err
+	}
+	if !o.serves() {
+		pusher.run(ctx)
+		return nil
+	}
+	return both(ctx, pusher, func(ctx context.Context) error { return serve(ctx, env, o.listen, withOwn{collector}) })
 }
 
-// Snapshot reads a process once.
-func Snapshot(pid int) (*inspect.Snapshot, error) {
-	target, err := inspect.Open(pid)
+// both pushes while it serves, and ends with either.
+func both(ctx context.Context, p pusher, serve func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var pushing sync.WaitGroup
+	pushing.Go(func() { p.run(ctx) })
+	err := serve(ctx)
+	cancel()
+	pushing.Wait()
+	return err
+}
+
+func (o options) pusher(env cli.Env, collector *Collector) (pusher, error) {
+	if o.every < time.Second {
+		return pusher{}, cli.Usagef("--every must be 1s or more")
+	}
+	labels, err := o.push.Labels()
+	if err != nil {
+		return pusher{}, err
+	}
+	header, err := o.push.Header()
+	if err != nil {
+		return pusher{}, err
+	}
+	server, err := push.NewCollector(o.push.Protocol, push.Metrics, o.push.URL, header)
+	if err != nil {
+		return pusher{}, cli.Usagef("%w", err)
+	}
+	logger := log.New(env.Stderr, "granary exporter: ", 0)
+	logger.Printf("sending to %s every %v", o.push.URL, o.every)
+	return pusher{collect: collector.collect, encoder: newOTLPEncoder(env.Version, labels), send: server.Send, every: o.every, log: logger}, nil
+}
+
+// withOwn adds the CPU time and the memory of the exporter itself.
+type withOwn struct{ *Collector }
+
+func (w withOwn) Gather() ([]*dto.MetricFamily, error) {
+	all, err := w.Collector.Gather()
 	if err != nil {
 		return nil, err
 	}
-	defer target.Close()
-	return target.Snapshot()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	own, err := registry.Gather()
+	return append(all, own...), err
 }
 
 // once prints what can be read; errors of single processes are counted in the metrics themselves.
-func once(env cli.Env, registry prometheus.Gatherer) error {
-	families, err := registry.Gather()
+func once(env cli.Env, metrics prometheus.Gatherer) error {
+	families, err := metrics.Gather()
 	if err != nil {
 		return fmt.Errorf("read the processes: %w", err)
 	}

@@ -2,7 +2,7 @@ package exporter
 
 import (
 	"errors"
-	"os"
+	"regexp"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
@@ -10,78 +10,139 @@ import (
 )
 
 // recheck is the interval after which a process with another allocator is inspected again: it may have
-// called exec or loaded Granary.
+// loaded Granary. A process younger than that, or with a new name, is inspected each time, because it may be
+// between fork and exec, or before the loader has mapped the library.
 const recheck = 30 * time.Second
 
 // A Discovery finds the processes that run Granary. It remembers the processes that do not, so that a
-// scrape inspects only new processes.
+// scrape inspects only new processes, and keeps the opened heaps of those that do.
 type Discovery struct {
 	proc procfs.FS
+	open Opener
 	now  func() time.Time
-	seen map[int]verdict
+	seen map[int]*Found
+
+	// Commands selects processes by their names; nil for all.
+	Commands *regexp.Regexp
 }
 
-type verdict struct {
-	started uint64 // ticks since boot: tells a process from an earlier one of the same PID
-	at      time.Time
+// Opener prepares to read the heap of a process.
+type Opener func(pid int) (Heap, error)
+
+// A Heap is one that can be read again and again (inspect.Target).
+type Heap interface {
+	Snapshot() (*inspect.Snapshot, error)
+	Unchanged() bool
+	Address() uint64
+	Close() error
+}
+
+// Open is the Opener of live processes.
+func Open(pid int) (Heap, error) {
+	target, err := inspect.Open(pid)
+	if err != nil {
+		return nil, err
+	}
+	return target, nil
+}
+
+// A Found is a process and whether it runs Granary.
+type Found struct {
+	PID     int
+	Command string
+	Ticks   uint64 // when it started, in ticks since boot: tells a process from an earlier one of the same PID
+
+	checked time.Time
+	first   time.Time // when it was found
 	granary bool
+	heap    Heap // nil if it has to be opened
 }
 
 // NewDiscovery returns a Discovery for the processes of proc.
-func NewDiscovery(proc procfs.FS, now func() time.Time) *Discovery {
-	return &Discovery{proc: proc, now: now, seen: map[int]verdict{}}
+func NewDiscovery(proc procfs.FS, open Opener, now func() time.Time) *Discovery {
+	return &Discovery{proc: proc, open: open, now: now, seen: map[int]*Found{}}
 }
 
-// PIDs are the processes that run Granary and may be read, ascending, at most limit; more says how
-// many were left out.
-func (d *Discovery) PIDs(limit int) (pids []int, more int, err error) {
-	all, err := d.proc.PIDs()
-	if err != nil {
-		return nil, 0, err
+// Find returns the processes that run Granary and may be read, in the order of their PIDs, at most limit; more says
+// how many were left out. It inspects only the processes pids, unless there are none.
+func (d *Discovery) Find(pids []int, limit int) (found []*Found, more int, err error) {
+	all := pids
+	if len(pids) == 0 {
+		if all, err = d.proc.PIDs(); err != nil {
+			return nil, 0, err
+		}
 	}
-	next := make(map[int]verdict, len(all))
+	next := make(map[int]*Found, len(all))
 	for _, pid := range all {
-		v, ok := d.verdict(pid)
-		if !ok {
+		f := d.check(pid)
+		if f == nil {
 			continue
 		}
-		next[pid] = v
+		next[pid] = f
 		switch {
-		case !v.granary:
-		case len(pids) < limit:
-			pids = append(pids, pid)
+		case !f.granary:
+		case len(found) < limit:
+			found = append(found, f)
 		default:
 			more++
 		}
 	}
+	for pid, f := range d.seen {
+		if next[pid] != f {
+			f.close()
+		}
+	}
 	d.seen = next
-	return pids, more, nil
+	return found, more, nil
 }
 
-func (d *Discovery) verdict(pid int) (verdict, bool) {
-	st, err := d.proc.Stat(pid)
-	if err != nil {
-		return verdict{}, false
+// check returns what is known of a process, which it inspects if necessary; nil for one that ended or is not selected.
+func (d *Discovery) check(pid int) *Found {
+	stat, err := d.proc.Stat(pid)
+	if err != nil || stat.Ended() || d.Commands != nil && !d.Commands.MatchString(stat.Command) {
+		return nil
 	}
 	now := d.now()
-	if v, ok := d.seen[pid]; ok && v.started == st.StartTicks && (v.granary || now.Sub(v.at) < recheck) {
-		return v, true
+	f := d.seen[pid]
+	known := f != nil && f.Ticks == stat.StartTicks
+	if known && f.Command == stat.Command && (f.granary || now.Sub(f.checked) < recheck && now.Sub(f.first) > recheck) {
+		return f
 	}
-	running, err := inspect.AllocatorOf(d.proc, pid)
-	granary := err == nil && running.Name == inspect.Granary
-	if errors.Is(err, os.ErrPermission) {
-		granary = publishes(pid)
+	if !known {
+		f = &Found{PID: pid, Ticks: stat.StartTicks, first: now}
 	}
-	return verdict{started: st.StartTicks, at: now, granary: granary}, true
+	f.close()
+	f.Command, f.checked = stat.Command, now
+	f.heap, err = d.open(pid)
+	f.granary = err == nil && !inspect.ShareMemory(pid, stat.Parent)
+	return f
 }
 
-// publishes is true for a process that may not be read but writes its figures where they may
-// (option stats_file).
-func publishes(pid int) bool {
-	target, err := inspect.Open(pid)
-	if err != nil {
-		return false
+// read reads the figures of a process, through the heap that was kept if that is still valid, and says where its
+// library is.
+func (d *Discovery) read(f *Found) (s *inspect.Snapshot, library uint64, err error) {
+	if f.heap == nil || !f.heap.Unchanged() {
+		f.close()
+		if f.heap, err = d.open(f.PID); err != nil {
+			f.granary = false
+			return nil, 0, err
+		}
 	}
-	defer target.Close()
-	return target.Published
+	if s, err = f.heap.Snapshot(); err != nil {
+		return nil, 0, err
+	}
+	return s, f.heap.Address(), nil
+}
+
+func (f *Found) close() {
+	if f.heap != nil {
+		f.heap.Close() // of memory that was only read
+	}
+	f.heap = nil
+}
+
+// harmless is true for an error that says that there is nothing to read: the process ended, called exec, or has not
+// allocated yet.
+func harmless(err error) bool {
+	return errors.Is(err, inspect.ErrGone) || errors.Is(err, inspect.ErrNotGranary) || errors.Is(err, inspect.ErrNotReady) || procfs.Gone(err)
 }

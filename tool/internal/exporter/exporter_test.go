@@ -24,8 +24,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 func snapshot() *inspect.Snapshot {
@@ -42,32 +40,51 @@ func snapshot() *inspect.Snapshot {
 	}
 }
 
-// fake is a /proc of two processes and a reader for them.
+// fake is a /proc of these processes.
 func fake(t *testing.T, comms map[string]string) procfs.FS {
 	t.Helper()
 	root := t.TempDir()
 	for pid, comm := range comms {
-		dir := filepath.Join(root, pid)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{"comm": comm + "\n", "status": "Name:\t" + comm + "\nVmRSS:\t    2048 kB\nVmHWM:\t    4096 kB\n"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		write(t, filepath.Join(root, pid, "stat"), pid+" ("+comm+") S 1"+strings.Repeat(" 0", 17)+" 250 0 0\n")
+		write(t, filepath.Join(root, pid, "statm"), "4096 512 0 0 0 0 0\n")
 	}
+	write(t, filepath.Join(root, "stat"), "cpu 0\nbtime 1700000000\n")
 	return procfs.FS{Root: root}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A fakeHeap is one whose snapshots a test makes.
+type fakeHeap struct {
+	read    func() (*inspect.Snapshot, error)
+	changed bool
+	address uint64
+}
+
+func (h *fakeHeap) Snapshot() (*inspect.Snapshot, error) { return h.read() }
+func (h *fakeHeap) Unchanged() bool                      { return !h.changed }
+func (h *fakeHeap) Address() uint64                      { return h.address }
+func (h *fakeHeap) Close() error                         { return nil }
+
+// reading opens heaps that are read by this function.
+func reading(read func(pid int) (*inspect.Snapshot, error)) Opener {
+	return func(pid int) (Heap, error) {
+		return &fakeHeap{read: func() (*inspect.Snapshot, error) { return read(pid) }}, nil
+	}
 }
 
 func text(t *testing.T, c *Collector) string {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(c); err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	if err := once(cli.Env{Stdout: &out}, registry); err != nil {
+	if err := once(cli.Env{Stdout: &out}, c); err != nil {
 		t.Fatal(err)
 	}
 	return regexp.MustCompile(`(?m)^(granary_exporter_scrape_duration_seconds) .*$`).ReplaceAllString(out.String(), "$1 0")
@@ -79,7 +96,7 @@ func config(pids ...int) Config {
 
 func TestMetricsHaveTheNamesOfTheTableInBaseUnits(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "redis-server", "8": `odd "name"`})
-	got := text(t, New(config(7, 8), proc, func(int) (*inspect.Snapshot, error) { return snapshot(), nil }, time.Now))
+	got := text(t, New(config(7, 8), proc, reading(func(int) (*inspect.Snapshot, error) { return snapshot(), nil }), time.Now))
 	testkit.Check(t, "testdata/metrics.golden", []byte(got))
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -94,23 +111,22 @@ func TestMetricsHaveTheNamesOfTheTableInBaseUnits(t *testing.T) {
 
 func TestOneThatDiesCostsOnlyItself(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "a", "8": "b", "9": "c"})
-	c := New(config(7, 8, 9, 10), proc, func(pid int) (*inspect.Snapshot, error) {
+	c := New(config(7, 8, 9, 10), proc, reading(func(pid int) (*inspect.Snapshot, error) {
 		if pid == 8 {
-			return nil, errors.New("it died")
+			return nil, errors.New("damaged")
 		}
 		return snapshot(), nil
-	}, time.Now)
+	}), time.Now)
 	for round := 1; round <= 2; round++ {
 		got := text(t, c)
-		for want, times := range map[string]int{`pid="7"`: 14, `pid="9"`: 14, `pid="8"`: 0, `pid="10"`: 0, "granary_exporter_processes 2\n": 1} {
+		for want, times := range map[string]int{`pid="7"`: 15, `pid="9"`: 15, `pid="8"`: 0, `pid="10"`: 0, "granary_exporter_processes 2\n": 1} {
 			if n := strings.Count(got, want); n != times {
 				t.Errorf("%q is printed %d times, want %d:\n%s", want, n, times, got)
 			}
 		}
-		if want := map[int]string{1: "granary_exporter_read_errors_total 2\n", 2: "granary_exporter_read_errors_total 4\n"}[round]; !strings.Contains(got, want) {
+		if want := map[int]string{1: "granary_exporter_read_errors_total 1\n", 2: "granary_exporter_read_errors_total 2\n"}[round]; !strings.Contains(got, want) {
 			t.Errorf("lacks %q", want)
 		}
-		c = &Collector{config: c.config, proc: c.proc, read: c.read, discover: c.discover, errors: c.errors}
 	}
 }
 
@@ -118,10 +134,10 @@ func TestWorkIsBounded(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "a", "8": "b", "9": "c", "10": "d"})
 	cfg := config(7, 8, 9, 10)
 	cfg.Timeout = time.Nanosecond
-	got := text(t, New(cfg, proc, func(int) (*inspect.Snapshot, error) {
+	got := text(t, New(cfg, proc, reading(func(int) (*inspect.Snapshot, error) {
 		t.Error("read after the time was up")
 		return snapshot(), nil
-	}, time.Now))
+	}), time.Now))
 	if !strings.Contains(got, "granary_exporter_processes_left_out 4\n") {
 		t.Error(got)
 	}
@@ -131,7 +147,7 @@ func TestOnlyCommandsThatMatch(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "redis-server", "8": "python3"})
 	cfg := config(7, 8)
 	cfg.Commands = regexp.MustCompile("^redis")
-	got := text(t, New(cfg, proc, func(int) (*inspect.Snapshot, error) { return snapshot(), nil }, time.Now))
+	got := text(t, New(cfg, proc, reading(func(int) (*inspect.Snapshot, error) { return snapshot(), nil }), time.Now))
 	if strings.Contains(got, "python3") || !strings.Contains(got, "redis-server") || !strings.Contains(got, "granary_exporter_processes 1\n") {
 		t.Error(got)
 	}
@@ -148,12 +164,8 @@ func TestARealProcessIsFoundServedAndForgotten(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewPedanticRegistry()
 	cfg := Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}
-	if err := registry.Register(New(cfg, procfs.Live(), Snapshot, time.Now)); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(Handler(registry, log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(Handler(New(cfg, procfs.Live(), Open, time.Now), log.New(io.Discard, "", 0)))
 	defer server.Close()
 	scrape := func() string {
 		response, err := http.Get(server.URL + "/metrics")
@@ -219,7 +231,7 @@ func TestAStormOfProcessesLosesNothing(t *testing.T) {
 			}
 		})
 	}
-	c := New(Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}, procfs.Live(), Snapshot, time.Now)
+	c := New(Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}, procfs.Live(), Open, time.Now)
 	for range 30 {
 		got := text(t, c)
 		if !strings.Contains(got, `granary_live_bytes{command="sleep",pid="`+strconv.Itoa(stays)+`"}`) {

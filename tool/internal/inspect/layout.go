@@ -2,9 +2,11 @@ package inspect
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // The layout of the descriptor. Details: core/src/stats/descriptor_format.h.
@@ -96,7 +98,32 @@ func readLayout(m memory, address uint64) (*layout, error) {
 	if err != nil {
 		return nil, failure(ErrDamaged, "the library's description of itself cannot be read: %v", err)
 	}
-	return decodeLayout(all)
+	return sharedLayout(all)
+}
+
+// layouts are the decoded descriptors by their bytes: the processes of one build of the library share one layout.
+var layouts struct {
+	sync.Mutex
+	known map[[sha256.Size]byte]*layout
+}
+
+func sharedLayout(all []byte) (*layout, error) {
+	const most = 32 // builds
+	key := sha256.Sum256(all)
+	layouts.Lock()
+	defer layouts.Unlock()
+	if l := layouts.known[key]; l != nil {
+		return l, nil
+	}
+	l, err := decodeLayout(all)
+	if err != nil {
+		return nil, err
+	}
+	if layouts.known == nil || len(layouts.known) == most {
+		layouts.known = map[[sha256.Size]byte]*layout{}
+	}
+	layouts.known[key] = l
+	return l, nil
 }
 
 // A decoder reads rows of a descriptor and remembers the first thing wrong.

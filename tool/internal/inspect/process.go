@@ -90,6 +90,13 @@ func vectors(spans []span) ([]unix.Iovec, []unix.RemoteIovec) {
 	return local, remote
 }
 
+// ShareMemory is true for two processes with one address space: a child between vfork and exec uses its parent's heap.
+func ShareMemory(a, b int) bool {
+	const compareMemory = 1 // KCMP_VM
+	order, _, err := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), compareMemory, 0, 0, 0)
+	return err == 0 && order == 0
+}
+
 func (p process) close() error { return nil }
 
 func (p process) explain(err error, address uint64) error {

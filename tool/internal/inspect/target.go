@@ -59,6 +59,19 @@ func openProcess(fs procfs.FS, pid int) (*Target, error) {
 // Close closes the core file of the target, if there is one.
 func (t *Target) Close() error { return t.memory.close() }
 
+// Address is where the library is in the process. It changes with exec.
+func (t *Target) Address() uint64 { return t.mark.descriptor }
+
+// Unchanged is true if the library is still where it was found: the process has neither ended nor called exec.
+// What a process publishes does not tell.
+func (t *Target) Unchanged() bool {
+	if t.Published {
+		return false
+	}
+	head, err := readAt(t.memory, t.mark.descriptor, len(magic))
+	return err == nil && string(head) == magic
+}
+
 // imagesOf are the files that are mapped from their beginning.
 func imagesOf(maps []procfs.Mapping) (images []image) {
 	for _, m := range maps {

@@ -92,7 +92,7 @@ func (fs FS) NumberInside(pid int) int {
 // Alive is true for a process that runs, and not for one that has ended and waits for its parent.
 func (fs FS) Alive(pid int) bool {
 	st, err := fs.Stat(pid)
-	return err == nil && st.State != "Z" && st.State != "X"
+	return err == nil && !st.Ended()
 }
 
 // Gone is true for an error that means that the process has ended.

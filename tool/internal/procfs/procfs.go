@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ticksPerSecond is USER_HZ, which Linux fixes at 100 for every architecture Go runs on.
@@ -21,7 +22,9 @@ func Live() FS { return FS{Root: "/proc"} }
 
 // Stat is the part of /proc/PID/stat that a measurement needs.
 type Stat struct {
+	Command     string // as in Comm
 	State       string
+	Parent      int
 	UserSeconds float64
 	SysSeconds  float64
 	MinorFaults uint64
@@ -31,6 +34,9 @@ type Stat struct {
 	// ReapedSeconds is the CPU time of children that ended and were waited for.
 	ReapedSeconds float64
 }
+
+// Ended is true for a process that waits for its parent to take note of its end.
+func (s Stat) Ended() bool { return s.State == "Z" || s.State == "X" }
 
 // CPUSeconds is user and system time together.
 func (s Stat) CPUSeconds() float64 { return s.UserSeconds + s.SysSeconds }
@@ -71,8 +77,8 @@ func (fs FS) Stat(pid int) (Stat, error) {
 		return Stat{}, err
 	}
 	// The name in parentheses may hold spaces and parentheses itself; fields count from the last one.
-	end := strings.LastIndexByte(text, ')')
-	if end < 0 {
+	begin, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if begin < 0 || end < begin {
 		return Stat{}, fmt.Errorf("stat of process %d has no program name", pid)
 	}
 	fields := strings.Fields(text[end+1:])
@@ -81,7 +87,9 @@ func (fs FS) Stat(pid int) (Stat, error) {
 	}
 	n := func(i int) uint64 { v, _ := strconv.ParseUint(fields[i], 10, 64); return v }
 	return Stat{
+		Command:     text[begin+1 : end],
 		State:       fields[0],
+		Parent:      int(n(1)),
 		MinorFaults: n(7),
 		MajorFaults: n(9),
 		UserSeconds: float64(n(11)) / ticksPerSecond,
@@ -110,6 +118,26 @@ func (fs FS) Memory(pid int) (Memory, error) {
 	mem.RSS, mem.PSS = fields["Rss"], fields["Pss"]
 	mem.Anonymous, mem.HugePages = fields["Anonymous"], fields["AnonHugePages"]
 	return mem, nil
+}
+
+// BootTime is when the machine started, to the second: ticks of Stat.StartTicks are since then.
+func (fs FS) BootTime() (time.Time, error) {
+	data, err := os.ReadFile(filepath.Join(fs.Root, "stat"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("find the time of the boot: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if text, ok := strings.CutPrefix(line, "btime "); ok {
+			seconds, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return time.Unix(seconds, 0), err
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s/stat does not tell the time of the boot", fs.Root)
+}
+
+// StartedAt is the time so many ticks after the boot.
+func StartedAt(boot time.Time, ticks uint64) time.Time {
+	return boot.Add(time.Duration(ticks) * (time.Second / ticksPerSecond))
 }
 
 // ResetPeak lets the kernel's peak of the resident size (Memory.Peak) count from now on.

@@ -1,18 +1,20 @@
 package profile
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/push"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 
 	pprofile "github.com/google/pprof/profile"
@@ -33,19 +35,21 @@ type Collector struct {
 	AgentConfig
 	Proc     procfs.FS
 	Discover func(limit int) (pids []int, more int, err error)
-	Send     func(context.Context, []PushSeries) error
+	Send     func(context.Context, PushSeries) error
 	Finder   func() *symbol.Finder
 	Log      *log.Logger
 	CPU      func() time.Duration // that this process has used
 
 	known  map[int]*agentProcess
 	host   string
+	boot   time.Time
 	logged map[string]bool // messages, so that each is logged once
 }
 
 // An agentProcess is one that is sampled.
 type agentProcess struct {
 	started  uint64 // ticks: tells it from a later one of the same PID
+	program  string // the base name of its file; empty if unknown
 	session  *Session
 	finder   *symbol.Finder
 	previous *pprofile.Profile
@@ -55,7 +59,8 @@ type agentProcess struct {
 // Run sends until ctx is done, and switches sampling off again where it switched it on.
 func (a *Collector) Run(ctx context.Context) error {
 	a.known, a.logged = map[int]*agentProcess{}, map[string]bool{}
-	a.host, _ = os.Hostname() // without it the label is empty
+	a.host, _ = os.Hostname()     // without it the label is empty
+	a.boot, _ = a.Proc.BootTime() // without it the time of the start is left out
 	defer a.stop()
 	for {
 		begin, cpu := time.Now(), a.CPU()
@@ -93,21 +98,22 @@ func (a *Collector) round(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := a.visit(ctx, pid); err != nil && ctx.Err() == nil && !errors.Is(err, inspect.ErrGone) {
+		if err := a.visit(ctx, pid); err != nil && ctx.Err() == nil && !errors.Is(err, inspect.ErrGone) && a.Proc.Alive(pid) {
 			a.complain("process %d: %v", pid, err)
 		}
 	}
 }
 
-// complain logs a message the first time it occurs.
+// complain logs a message the first time it occurs. The number of messages is bounded.
 func (a *Collector) complain(format string, args ...any) {
 	const most = 1000
 	text := fmt.Sprintf(format, args...)
-	if a.logged[text] {
+	if a.logged[text] || len(a.logged) == most {
 		return
 	}
-	if len(a.logged) < most {
-		a.logged[text] = true
+	a.logged[text] = true
+	if len(a.logged) == most {
+		text = "further messages are left out"
 	}
 	a.Log.Print(text)
 }
@@ -118,18 +124,31 @@ func (a *Collector) visit(ctx context.Context, pid int) error {
 		return err
 	}
 	h, err := p.session.Read(false)
+	if errors.Is(err, errNotBegun) {
+		return nil // it is asked already, and has allocated nothing since
+	}
 	if err != nil {
 		a.forget(pid)
 		return err
 	}
-	series, err := a.series(ctx, pid, p, h)
-	if err != nil || len(series) == 0 {
+	series, now, err := a.series(ctx, pid, p, h)
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return a.Send(ctx, series)
+	if err := a.Send(ctx, series); err != nil && !push.Unsure(err) {
+		return err // what was allocated since is in the next profile
+	} else if err != nil {
+		a.complain("process %d: %v", pid, err)
+	}
+	p.previous, p.run = now, h.Samples.Generation
+	return nil
 }
+
+// patience is how long the agent waits for a process to switch sampling on or off. Without a background thread the
+// process does it when it next allocates beyond its caches, and the next round finds it done.
+const patience = 50 * time.Millisecond
 
 // process is the one with this PID, with sampling on.
 func (a *Collector) process(ctx context.Context, pid int) (*agentProcess, error) {
@@ -147,11 +166,16 @@ func (a *Collector) process(ctx context.Context, pid int) (*agentProcess, error)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	session, err := Start(ctx, s, a.Rate)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	p := &agentProcess{started: stat.StartTicks, session: session, finder: a.Finder()}
+	if exe, err := a.Proc.Exe(pid); err == nil {
+		p.program = filepath.Base(strings.TrimSuffix(exe, " (deleted)"))
+	}
 	p.finder.OfProcess(a.Proc, pid)
 	a.known[pid] = p
 	return p, nil
@@ -162,7 +186,7 @@ func (a *Collector) forget(pid int) {
 	p := a.known[pid]
 	delete(a.known, pid)
 	if stat, err := a.Proc.Stat(pid); err == nil && stat.StartTicks == p.started {
-		if err := p.session.Stop(); err != nil {
+		if err := p.session.stopWithin(patience); err != nil {
 			a.complain("process %d: %v", pid, err)
 		}
 	}
@@ -178,29 +202,26 @@ func (a *Collector) stop() {
 }
 
 // series is the profile of a process as it is sent: what is in use, and what was allocated since the
-// last round.
-func (a *Collector) series(ctx context.Context, pid int, p *agentProcess, h Heap) ([]PushSeries, error) {
+// last one that was sent. It also returns the whole, from which the next one begins.
+func (a *Collector) series(ctx context.Context, pid int, p *agentProcess, h Heap) (s PushSeries, now *pprofile.Profile, err error) {
 	built, _ := h.Named(ctx, p.finder) // the server has the build ids of what has no name here
-	now := built.Profile
-	since, first := now, p.previous == nil || p.run != h.Samples.Generation
-	if !first {
-		var err error
+	now = built.Profile
+	since := now.Copy()
+	if p.previous != nil && p.run == h.Samples.Generation {
 		if since, err = Since(now, p.previous); err != nil {
-			return nil, err
+			return s, nil, err
 		}
 	}
-	p.previous, p.run = now, h.Samples.Generation
-	var file bytes.Buffer
-	if err := Reduce(since, a.Stacks).Write(&file); err != nil {
-		return nil, err
+	stat, err := a.Proc.Stat(pid)
+	if err != nil || stat.StartTicks != p.started {
+		return s, nil, inspect.ErrGone
 	}
-	name, err := a.Proc.Comm(pid)
-	if err != nil {
-		return nil, inspect.ErrGone
+	s.Profile = Reduce(since, a.Stacks)
+	s.Resource = push.Resource{Host: a.host, Command: stat.Command, PID: pid, Program: p.program, Labels: a.Labels}
+	if !a.boot.IsZero() {
+		s.Resource.Started = procfs.StartedAt(a.boot, p.started)
 	}
-	labels := []PushLabel{{Name: "__name__", Value: "memory"}, {Name: "__delta__", Value: "false"},
-		{Name: "service_name", Value: name}, {Name: "pid", Value: fmt.Sprint(pid)}, {Name: "instance", Value: a.host}}
-	return []PushSeries{{Labels: append(labels, a.Labels...), Profile: file.Bytes()}}, nil
+	return s, now, nil
 }
 
 // Since is what is in use now, and what was allocated since the earlier profile.

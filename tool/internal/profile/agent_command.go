@@ -1,19 +1,15 @@
 package profile
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"log"
-	"net/http"
-	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/exporter"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
+	"github.com/granary-allocator/granary/tool/internal/push"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 
 	"github.com/spf13/pflag"
@@ -23,7 +19,7 @@ import (
 // Agent is the command `granary profile agent`.
 var Agent = cli.Command{
 	Name: "profile agent", Usage: "--push URL [options]",
-	Summary: "send heap profiles of all Granary processes to Pyroscope or Parca",
+	Summary: "send heap profiles of all Granary processes to Pyroscope, Parca or OTLP",
 	About: `Sampling is switched on in every process that runs Granary and that it may read and write, and off again
 when it ends. Each round sends what is in use and what was allocated since the last. Its own cost is bounded: beyond
 --cpu-share rounds come less often, and a profile holds --max-stacks stacks, about 100 bytes each. In the
@@ -31,6 +27,7 @@ processes it costs what sampling costs. It needs CAP_SYS_PTRACE for processes of
 	Examples: []cli.Example{
 		{Line: "profile agent --push http://localhost:4040", Does: "to Pyroscope, once a minute"},
 		{Line: "profile agent --push http://localhost:7070 --protocol parca", Does: "to Parca"},
+		{Line: "profile agent --push http://localhost:4317 --protocol otlp", Does: "to an OpenTelemetry collector"},
 		{Line: "profile agent --push https://example.com --headers /etc/headers", Does: "with a token, kept out of the list of processes"},
 	},
 	Setup: agentSetup,
@@ -38,16 +35,13 @@ processes it costs what sampling costs. It needs CAP_SYS_PTRACE for processes of
 
 type agentOptions struct {
 	AgentConfig
-	push, protocol, headers, rate, command string
-	labels                                 []string
+	push          push.Options
+	rate, command string
 }
 
 func agentSetup(fs *pflag.FlagSet) cli.Action {
 	var o agentOptions
-	fs.StringVar(&o.push, "push", "", "`address` of the server, as http://localhost:4040")
-	fs.StringVar(&o.protocol, "protocol", "pyroscope", "what the server speaks: `"+strings.Join(PushProtocols, " or ")+"`")
-	fs.StringVar(&o.headers, "headers", "", "`file` of header lines for every request, as \"Authorization: Bearer TOKEN\"")
-	fs.StringSliceVar(&o.labels, "label", nil, "`name=value` added to every profile")
+	o.push.Flags(fs, PushProtocols, "http://localhost:4040")
 	fs.DurationVar(&o.Every, "every", time.Minute, "`duration` between two rounds")
 	fs.StringVar(&o.rate, "rate", "512KiB", "mean `distance` between samples")
 	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
@@ -59,7 +53,7 @@ func agentSetup(fs *pflag.FlagSet) cli.Action {
 		if err != nil {
 			return err
 		}
-		a.Log.Printf("sending to %s every %v", o.push, o.Every)
+		a.Log.Printf("sending to %s every %v", o.push.URL, o.Every)
 		return a.Run(ctx)
 	})
 }
@@ -70,25 +64,21 @@ func (o agentOptions) agent(env cli.Env) (*Collector, error) {
 		return nil, err
 	}
 	switch {
-	case o.push == "":
+	case o.push.URL == "":
 		return nil, cli.Usagef("say where to send the profiles, as in --push http://localhost:4040")
 	case o.Every < time.Second || o.Processes < 1 || o.Stacks < 1:
 		return nil, cli.Usagef("--every must be 1s or more, --max-processes and --max-stacks above zero")
 	case o.CPUShare <= 0 || o.CPUShare > 1:
 		return nil, cli.Usagef("--cpu-share must be above 0 and at most 1")
 	}
-	for _, text := range o.labels {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || !regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`).MatchString(name) {
-			return nil, cli.Usagef("--label %q is not of the form name=value", text)
-		}
-		o.Labels = append(o.Labels, PushLabel{Name: name, Value: value})
+	if o.Labels, err = o.push.Labels(); err != nil {
+		return nil, err
 	}
-	header, err := readHeaders(o.headers)
+	header, err := o.push.Header()
 	if err != nil {
 		return nil, err
 	}
-	server, err := NewPushServer(o.protocol, o.push, header)
+	server, err := NewPushServer(o.push.Protocol, o.push.URL, header)
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
@@ -96,11 +86,12 @@ func (o agentOptions) agent(env cli.Env) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
+	builds := symbol.NewBuilds()
 	return &Collector{
 		AgentConfig: o.AgentConfig, Proc: procfs.Live(), Discover: discover, Send: server.Send,
 		Finder: func() *symbol.Finder {
 			f := symbol.NewFinder(env.Getenv)
-			f.FunctionsOnly = true
+			f.FunctionsOnly, f.Builds = true, builds
 			return f
 		},
 		Log: log.New(env.Stderr, "granary profile agent: ", 0), CPU: used,
@@ -113,54 +104,15 @@ func (o agentOptions) discover(proc procfs.FS) (func(int) ([]int, int, error), e
 	if err != nil {
 		return nil, cli.Usagef("--command: %w", err)
 	}
-	found := exporter.NewDiscovery(proc, time.Now)
+	found := exporter.NewDiscovery(proc, exporter.Open, time.Now)
+	found.Commands = match
 	return func(limit int) (pids []int, more int, err error) {
-		const all = 1 << 20
-		granary, _, err := found.PIDs(all)
-		pids, more = chooseProcesses(proc, match, granary, limit)
+		all, more, err := found.Find(nil, limit)
+		for _, f := range all {
+			pids = append(pids, f.PID)
+		}
 		return pids, more, err
 	}, nil
-}
-
-// chooseProcesses keeps the processes whose names match, at most limit, and counts the others of them.
-func chooseProcesses(proc procfs.FS, match *regexp.Regexp, granary []int, limit int) (pids []int, more int) {
-	for _, pid := range granary {
-		if name, err := proc.Comm(pid); err != nil || !match.MatchString(name) {
-			continue
-		}
-		if len(pids) == limit {
-			more++
-			continue
-		}
-		pids = append(pids, pid)
-	}
-	return pids, more
-}
-
-// readHeaders reads lines "Name: value".
-func readHeaders(path string) (http.Header, error) {
-	header := http.Header{}
-	if path == "" {
-		return header, nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers: %w", err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			return nil, fmt.Errorf("a line of %s is no header: write Name: value", path)
-		}
-		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
-	}
-	return header, lines.Err()
 }
 
 // used is the CPU time of this process.

@@ -66,10 +66,8 @@ func TestAgentOverARealProcess(t *testing.T) {
 		AgentConfig: AgentConfig{Every: 200 * time.Millisecond, Rate: 4 << 10, Processes: 1, Stacks: 100, CPUShare: 1},
 		Proc:        procfs.Live(),
 		Discover:    func(int) ([]int, int, error) { return []int{pid}, 0, nil },
-		Send: func(_ context.Context, all []PushSeries) error {
-			for _, s := range all {
-				sent <- s
-			}
+		Send: func(_ context.Context, s PushSeries) error {
+			sent <- s
 			return nil
 		},
 		Finder: func() *symbol.Finder { return &symbol.Finder{FunctionsOnly: true} },
@@ -81,13 +79,10 @@ func TestAgentOverARealProcess(t *testing.T) {
 	var last *pprofile.Profile
 	for range 5 {
 		s := <-sent
-		if !slices.Contains(s.Labels, PushLabel{Name: "service_name", Value: "busy"}) {
-			t.Fatalf("labels %v", s.Labels)
+		if !slices.Contains(s.labels(), PushLabel{Name: "service_name", Value: "busy"}) {
+			t.Fatalf("labels %v", s.labels())
 		}
-		var err error
-		if last, err = pprofile.ParseData(s.Profile); err != nil {
-			t.Fatal(err)
-		}
+		last = s.Profile
 	}
 	stop()
 	if err := <-ended; err != nil {

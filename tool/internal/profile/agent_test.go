@@ -2,16 +2,13 @@ package profile
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/procfs"
 
 	pprofile "github.com/google/pprof/profile"
 	"github.com/spf13/pflag"
@@ -80,7 +77,7 @@ func TestWrongOptionsAreReported(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "say where to send", "--push x": "no address", "--push http://h --every 1ms": "1s or more",
 		"--push http://h --cpu-share 2": "--cpu-share", "--push http://h --label x": "name=value",
-		"--push http://h --protocol smtp": "pyroscope or parca", "--push http://h --command (": "--command",
+		"--push http://h --protocol smtp": "pyroscope, parca", "--push http://h --command (": "--command",
 		"--push http://h --rate 0": "--rate", "--push http://h --headers /nowhere/at/all": "read the headers",
 	} {
 		fs := pflag.NewFlagSet("agent", pflag.ContinueOnError)
@@ -92,33 +89,6 @@ func TestWrongOptionsAreReported(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", args, err)
 		}
-	}
-}
-
-func TestHeadersFromAFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "headers")
-	if err := os.WriteFile(path, []byte("# a token\nauthorization: Bearer a:b\n\nX-Scope-OrgID: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h, err := readHeaders(path)
-	if err != nil || h.Get("Authorization") != "Bearer a:b" || h.Get("X-Scope-OrgID") != "1" {
-		t.Errorf("%v, %v", h, err)
-	}
-}
-
-func TestOnlyProcessesThatMatch(t *testing.T) {
-	proc := procfs.FS{Root: t.TempDir()}
-	for pid, name := range map[string]string{"1": "redis-server", "2": "nginx", "3": "redis-server", "4": "redis-cli"} {
-		if err := os.MkdirAll(proc.Root+"/"+pid, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(proc.Root+"/"+pid+"/comm", []byte(name+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pids, more := chooseProcesses(proc, regexp.MustCompile("^redis"), []int{1, 2, 3, 4, 5}, 2)
-	if !slices.Equal(pids, []int{1, 3}) || more != 1 {
-		t.Errorf("found %v and %d more", pids, more)
 	}
 }
 

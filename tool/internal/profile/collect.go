@@ -15,6 +15,9 @@ const DefaultRate = 512 << 10
 // answerTime is how long a process may take to switch sampling on or off.
 var answerTime = 5 * time.Second // tests are less patient
 
+// errNotBegun is the answer of a process without a background thread that has not allocated since the request.
+var errNotBegun = errors.New("did not allocate all the while, so it has not begun to sample")
+
 // A Session is a period of sampling in a process. At its end it switches off sampling if it switched
 // sampling on; sampling that was on before stays on.
 type Session struct {
@@ -57,12 +60,15 @@ func Start(ctx context.Context, s *inspect.Subject, rate uint64) (*Session, erro
 func (s *Session) WasOn() bool { return !s.started }
 
 // Stop switches sampling off again if this session switched it on, and gives its memory back.
-func (s *Session) Stop() error {
+func (s *Session) Stop() error { return s.stopWithin(answerTime) }
+
+// stopWithin is Stop that waits so long for an answer. Without one, the process does it later.
+func (s *Session) stopWithin(wait time.Duration) error {
 	if !s.started {
 		return nil
 	}
 	s.started = false
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	_, err := s.Subject.Request(ctx, inspect.StopProfile())
 	if errors.Is(err, inspect.ErrGone) || errors.Is(err, inspect.ErrNoAnswer) {
@@ -82,7 +88,7 @@ func (s *Session) Read(pins bool) (Heap, error) {
 		return h, err
 	}
 	if !h.Samples.Collected && s.pending {
-		return h, fmt.Errorf("process %d did not allocate all the while, so it has not begun to sample; ask again while it allocates", s.Subject.PID)
+		return h, fmt.Errorf("process %d %w; ask again while it allocates", s.Subject.PID, errNotBegun)
 	}
 	if h.Modules, err = s.Subject.Modules(); err != nil {
 		return h, err

@@ -2,108 +2,94 @@ package profile
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
-	"time"
 
-	"connectrpc.com/connect"
+	"github.com/granary-allocator/granary/tool/internal/push"
+
+	pprofile "github.com/google/pprof/profile"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A PushLabel is a name and a value that identify a series.
-type PushLabel struct{ Name, Value string }
+type PushLabel = push.Label
 
-// A PushSeries is one profile in pprof's compressed format, with the labels of its process.
+// A PushSeries is one profile with the process it is of.
 type PushSeries struct {
-	Labels  []PushLabel
-	Profile []byte
+	Profile  *pprofile.Profile
+	Resource push.Resource
+}
+
+// labels are what Pyroscope and Parca identify a series by. Their names have no dots.
+func (s PushSeries) labels() []PushLabel {
+	r := s.Resource
+	labels := []PushLabel{{Name: "__name__", Value: "memory"}, {Name: "__delta__", Value: "false"},
+		{Name: "service_name", Value: r.Command}, {Name: "pid", Value: fmt.Sprint(r.PID)}, {Name: "instance", Value: r.Host}}
+	for _, l := range r.Labels {
+		labels = append(labels, PushLabel{Name: strings.ReplaceAll(l.Name, ".", "_"), Value: l.Value})
+	}
+	return labels
 }
 
 // A PushServer is where profiles go.
 type PushServer struct {
-	client *connect.Client[message, nothing]
-	encode func([]PushSeries) message
-	header http.Header
-	url    string
+	send   func(context.Context, []byte) error
+	encode func(labels []PushLabel, file []byte) []byte // nil for OTLP
 }
 
-// PushProtocols are the names that New knows.
-var PushProtocols = []string{"pyroscope", "parca"}
+// PushProtocols are the names that NewPushServer knows.
+var PushProtocols = slices.Concat([]string{"pyroscope", "parca"}, push.OTLP)
 
-// procedures by protocol.
-var procedures = map[string]string{
-	"pyroscope": "/push.v1.PusherService/Push",
-	"parca":     "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw",
+// pprofServers take pprof's files in messages of their own.
+var pprofServers = map[string]struct {
+	push.Procedure
+	encode func(labels []PushLabel, file []byte) []byte
+}{
+	"pyroscope": {push.Procedure{Transport: push.Connect, Path: "/push.v1.PusherService/Push"}, encodePyroscope},
+	"parca":     {push.Procedure{Transport: push.GRPC, Path: "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw"}, encodeParca},
 }
 
 // NewPushServer prepares to send to the server at base, "http://host:4040". Each request carries header besides.
 func NewPushServer(protocol, base string, header http.Header) (*PushServer, error) {
-	procedure, ok := procedures[protocol]
+	if slices.Contains(push.OTLP, protocol) {
+		collector, err := push.NewCollector(protocol, push.Profiles, base, header)
+		if err != nil {
+			return nil, err
+		}
+		return &PushServer{send: collector.Send}, nil
+	}
+	p, ok := pprofServers[protocol]
 	if !ok {
-		return nil, fmt.Errorf("there is no protocol %q: choose %s", protocol, strings.Join(PushProtocols, " or "))
+		return nil, fmt.Errorf("there is no protocol %q: choose %s", protocol, strings.Join(PushProtocols, ", "))
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("%q is no address of a server: give one like http://localhost:4040", base)
+	client, err := push.New(p.Procedure, base, header)
+	if err != nil {
+		return nil, err
 	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1, IdleConnTimeout: 5 * time.Minute,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 10 * time.Second,
-	}
-	options := []connect.ClientOption{connect.WithCodec(codec{}), connect.WithSendGzip()}
-	s := &PushServer{header: header, url: base, encode: encodePyroscope}
-	if protocol == "parca" {
-		s.encode = encodeParca
-		options = []connect.ClientOption{connect.WithCodec(codec{}), connect.WithGRPC()} // profiles are compressed already
-		transport.Protocols = new(http.Protocols)
-		transport.Protocols.SetHTTP2(true)
-		transport.Protocols.SetUnencryptedHTTP2(true)
-	}
-	s.client = connect.NewClient[message, nothing](&http.Client{Transport: transport}, strings.TrimSuffix(base, "/")+procedure, options...)
-	return s, nil
+	return &PushServer{encode: p.encode, send: func(ctx context.Context, m []byte) error {
+		_, err := client.Send(ctx, m) // whose answer holds nothing of interest
+		return err
+	}}, nil
 }
 
-// Send sends the series in one request.
-func (s *PushServer) Send(ctx context.Context, series []PushSeries) error {
-	m := s.encode(series)
-	request := connect.NewRequest(&m)
-	for name, values := range s.header {
-		request.Header()[name] = values
+// Send sends a profile.
+func (s *PushServer) Send(ctx context.Context, series PushSeries) error {
+	var m []byte
+	var err error
+	if s.encode == nil {
+		m, err = encodeOTLP(series)
+	} else {
+		var file strings.Builder
+		err = series.Profile.Write(&file)
+		m = s.encode(series.labels(), []byte(file.String()))
 	}
-	_, err := s.client.CallUnary(ctx, request)
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("encode the profile: %w", err)
 	}
-	var failed *connect.Error
-	if errors.As(err, &failed) {
-		return fmt.Errorf("send profiles to %s: it answers %q", s.url, failed.Message())
-	}
-	return fmt.Errorf("send profiles to %s: %w", s.url, err)
+	return s.send(ctx, m)
 }
-
-// A message is encoded as protocol buffers already; nothing is an empty one.
-type (
-	message []byte
-	nothing struct{}
-)
-
-// codec hands over what is encoded already.
-type codec struct{}
-
-func (codec) Name() string { return "proto" }
-
-func (codec) Marshal(m any) ([]byte, error) {
-	if m, ok := m.(*message); ok {
-		return *m, nil
-	}
-	return nil, fmt.Errorf("%T is not a message", m)
-}
-
-func (codec) Unmarshal([]byte, any) error { return nil } // answers hold nothing of interest
 
 // The fields of the messages have these numbers with both.
 const (
@@ -121,28 +107,22 @@ func encodeLabel(l PushLabel) []byte {
 }
 
 // encodePyroscope writes push.v1.PushRequest: labels are fields of the series.
-func encodePyroscope(all []PushSeries) (m message) {
+func encodePyroscope(labels []PushLabel, file []byte) []byte {
 	const requestSeries = 1
-	for _, s := range all {
-		var body []byte
-		for _, l := range s.Labels {
-			body = nested(body, seriesLabels, encodeLabel(l))
-		}
-		m = nested(m, requestSeries, nested(body, seriesSamples, nested(nil, sampleProfile, s.Profile)))
+	var body []byte
+	for _, l := range labels {
+		body = nested(body, seriesLabels, encodeLabel(l))
 	}
-	return m
+	return nested(nil, requestSeries, nested(body, seriesSamples, nested(nil, sampleProfile, file)))
 }
 
 // encodeParca writes parca.profilestore.v1alpha1.WriteRawRequest: labels are a message of their own.
-func encodeParca(all []PushSeries) (m message) {
+func encodeParca(labels []PushLabel, file []byte) []byte {
 	const requestSeries, setLabels = 2, 1
-	for _, s := range all {
-		var set []byte
-		for _, l := range s.Labels {
-			set = nested(set, setLabels, encodeLabel(l))
-		}
-		body := nested(nil, seriesLabels, set)
-		m = nested(m, requestSeries, nested(body, seriesSamples, nested(nil, sampleProfile, s.Profile)))
+	var set []byte
+	for _, l := range labels {
+		set = nested(set, setLabels, encodeLabel(l))
 	}
-	return m
+	body := nested(nil, seriesLabels, set)
+	return nested(nil, requestSeries, nested(body, seriesSamples, nested(nil, sampleProfile, file)))
 }

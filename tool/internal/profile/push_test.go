@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/granary-allocator/granary/tool/internal/push"
+
 	"connectrpc.com/connect"
+	pprofile "github.com/google/pprof/profile"
 	pushv1 "github.com/grafana/pyroscope/api/gen/proto/go/push/v1"
 	"github.com/grafana/pyroscope/api/gen/proto/go/push/v1/pushv1connect"
 	"google.golang.org/grpc"
@@ -20,9 +23,18 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-var pushedSample = []PushSeries{
-	{Labels: []PushLabel{{"__name__", "memory"}, {"service_name", "redis"}}, Profile: []byte("profile 1")},
-	{Labels: []PushLabel{{"service_name", "nginx"}}, Profile: []byte("profile 2")},
+var pushedSample = PushSeries{
+	Profile:  heap(3, 5),
+	Resource: push.Resource{Host: "a", Command: "redis", PID: 7, Labels: []push.Label{{Name: "team", Value: "b"}}},
+}
+
+// isSample checks that a file is the profile of pushedSample.
+func isSample(t *testing.T, file []byte) {
+	t.Helper()
+	p, err := pprofile.ParseData(file)
+	if err != nil || sum(p, InUseSpace) != 6*1024 {
+		t.Errorf("it got %v (%v)", p, err)
+	}
 }
 
 // pyroscope is a server made of Pyroscope's published code.
@@ -52,14 +64,17 @@ func TestPyroscopeReadsWhatIsSent(t *testing.T) {
 	if err := s.Send(context.Background(), pushedSample); err != nil {
 		t.Fatal(err)
 	}
-	if len(stub.got.Series) != 2 || stub.auth != "Bearer x" {
+	if len(stub.got.Series) != 1 || stub.auth != "Bearer x" {
 		t.Fatalf("it got %v", stub.got)
 	}
 	first := stub.got.Series[0]
-	if len(first.Labels) != 2 || first.Labels[1].Name != "service_name" || first.Labels[1].Value != "redis" || string(first.Samples[0].RawProfile) != "profile 1" {
+	if len(first.Labels) != 6 || first.Labels[2].Name != "service_name" || first.Labels[2].Value != "redis" || first.Labels[5].Value != "b" {
 		t.Errorf("it got %v", first)
 	}
-	s.header = nil
+	isSample(t, first.Samples[0].RawProfile)
+	if s, err = NewPushServer("pyroscope", server.URL, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Send(context.Background(), pushedSample); err == nil || !strings.Contains(err.Error(), `it answers "who are you"`) {
 		t.Errorf("refused, it says %v", err)
 	}
@@ -105,6 +120,7 @@ func TestParcaReadsWhatIsSent(t *testing.T) {
 	file := parcaFile(t)
 	request, response := file.Messages().ByName("WriteRawRequest"), file.Messages().ByName("WriteRawResponse")
 	var got string
+	var raw []byte
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "parca.profilestore.v1alpha1.ProfileStoreService", HandlerType: (*any)(nil),
@@ -118,7 +134,10 @@ func TestParcaReadsWhatIsSent(t *testing.T) {
 			}
 			series := m.Get(request.Fields().ByName("series")).List()
 			for i := range series.Len() {
-				got += series.Get(i).Message().Interface().(*dynamicpb.Message).String() + "\n"
+				m := series.Get(i).Message()
+				got += m.Interface().(*dynamicpb.Message).String() + "\n"
+				sample := m.Get(m.Descriptor().Fields().ByName("samples")).List().Get(0).Message()
+				raw = sample.Get(sample.Descriptor().Fields().ByName("raw_profile")).Bytes()
 			}
 			return dynamicpb.NewMessage(response), nil
 		}}},
@@ -136,11 +155,12 @@ func TestParcaReadsWhatIsSent(t *testing.T) {
 	if err := s.Send(context.Background(), pushedSample); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"service_name"`, `"redis"`, `raw_profile:"profile 1"`, `raw_profile:"profile 2"`} {
+	for _, want := range []string{`"service_name"`, `"redis"`, `"team"`} {
 		if !strings.Contains(strings.ReplaceAll(got, ": ", ":"), want) {
 			t.Errorf("it got %s, without %s", got, want)
 		}
 	}
+	isSample(t, raw)
 }
 
 func TestWrongAddressesAreReported(t *testing.T) {

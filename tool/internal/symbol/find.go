@@ -27,10 +27,38 @@ type Finder struct {
 	Cache   string
 	// FunctionsOnly leaves out lines and inlined functions, which cost time and memory.
 	FunctionsOnly bool
+	// Builds are files that this Finder shares with others; nil for none.
+	Builds *Builds
 	// Jitted are the functions that a compiler made while the program ran.
 	Jitted JITMap
 
 	objects map[string]*object
+}
+
+// Builds are files with symbols by build id, which says that their content is the same. Processes of one program
+// share them, as memory and as open files. It is not safe for concurrent use.
+type Builds struct{ objects map[string]*object }
+
+// NewBuilds returns an empty set.
+func NewBuilds() *Builds { return &Builds{map[string]*object{}} }
+
+// add keeps a file. The set is bounded: a full one begins anew.
+func (b *Builds) add(id string, o *object) {
+	const most = 200
+	if b == nil || id == "" || o == nil {
+		return
+	}
+	if len(b.objects) == most {
+		clear(b.objects)
+	}
+	b.objects[id] = o
+}
+
+func (b *Builds) of(id string) *object {
+	if b == nil || id == "" {
+		return nil
+	}
+	return b.objects[id]
 }
 
 // NewFinder returns a Finder for this machine's symbol folders. getenv supplies DEBUGINFOD_URLS and the
@@ -58,7 +86,14 @@ func (f *Finder) object(ctx context.Context, m *profile.Mapping) *object {
 	if o, ok := f.objects[name]; ok {
 		return o
 	}
+	if o := f.Builds.of(m.BuildID); o != nil {
+		return o
+	}
 	o := f.load(ctx, m)
+	if m.BuildID != "" && o != nil && f.Builds != nil {
+		f.Builds.add(m.BuildID, o)
+		return o
+	}
 	f.objects[name] = o
 	return o
 }
