@@ -9,6 +9,11 @@ namespace {
 constexpr size_t kUrgent = 2 * kMiB;  // above the ceiling
 constexpr size_t kConcession = kMiB;  // how far a heap without free memory may then grow
 constexpr size_t kOffsetSlabs = 16;   // slabs inspected for each step of an offset
+// Growth purges slabs only of a class with so many free bytes. With fewer, each call purges a page
+// or two that the program soon uses again, and interrupts every CPU of the process for it.
+constexpr size_t kOffsetClassBytes = kMiB;
+// A ceiling purges them already from here on.
+constexpr size_t kCeilingClassBytes = 64 * kKiB;
 
 }  // namespace
 
@@ -53,7 +58,9 @@ void Upkeep::PurgeAboveCeiling(size_t bytes) noexcept {
   if (wanted <= ceiling) return;
   const size_t excess = wanted - ceiling;
   size_t purged = layers.pages().PurgeDirty(excess);
-  if (purged < excess) purged += PurgeFromSlabs(excess - purged, ~size_t{0});
+  if (purged < excess) {
+    purged += PurgeFromSlabs(excess - purged, kCeilingClassBytes, ~size_t{0});
+  }
   squeezed_.fetch_add(purged, std::memory_order_relaxed);
   // Memory in use cannot be purged. A heap that needs more than the ceiling exceeds it, and the
   // kernel decides.
@@ -76,12 +83,13 @@ size_t Upkeep::GrowthToOffset() noexcept {
   return level > base ? level - base : 0;
 }
 
-// Purges free pages of slabs, first in the classes with the most free pages.
-size_t Upkeep::PurgeFromSlabs(size_t bytes, size_t inspections) noexcept {
+// Purges free pages of slabs, first in the classes with the most free pages; none of classes with
+// less than `least` free bytes.
+size_t Upkeep::PurgeFromSlabs(size_t bytes, size_t least, size_t inspections) noexcept {
   size_t done = 0;
   for (; done < bytes && inspections > 0; --inspections) {
     const SizeClass c = layers.central().Idlest();
-    if (layers.central().FreeBytes(c) < kOffsetStep) break;
+    if (layers.central().FreeBytes(c) < least) break;
     done += layers.central().PurgePages(c, 1, Central<Linux>::Eligible::kFreePages);
   }
   return done;
@@ -93,7 +101,8 @@ size_t Upkeep::PurgeFromSlabs(size_t bytes, size_t inspections) noexcept {
 void Upkeep::OffsetGrowth(size_t most) noexcept {
   const size_t growth = GrowthToOffset();
   const size_t wanted = growth < most ? growth : most;
-  const size_t slabs = PurgeFromSlabs(wanted, wanted / kOffsetStep * kOffsetSlabs);
+  const size_t slabs =
+      PurgeFromSlabs(wanted, kOffsetClassBytes, wanted / kOffsetStep * kOffsetSlabs);
   offset_in_slabs_.fetch_add(slabs, std::memory_order_relaxed);
   size_t done = slabs;
   if (done < wanted) {

@@ -136,7 +136,7 @@ class Upkeep {
   void PurgeAboveCeiling(size_t bytes) noexcept;
   void RefreshLimits() noexcept;
   void RefreshLimitsIfDue(uint64_t now) noexcept;
-  size_t PurgeFromSlabs(size_t bytes, size_t inspections) noexcept;
+  size_t PurgeFromSlabs(size_t bytes, size_t least, size_t inspections) noexcept;
   size_t Level() noexcept;
   size_t GrowthToOffset() noexcept;
   void OffsetGrowth(size_t most) noexcept;
