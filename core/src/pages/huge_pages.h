@@ -113,7 +113,7 @@ class HugePages {
   int split_borders() const { return split_borders_; }
 
  private:
-  static constexpr size_t kFrom = 512 * kMiB, kFromIfFast = 32 * kMiB;
+  static constexpr size_t kFrom = 512 * kMiB, kFromIfFast = 64 * kMiB;
   // Fast growth commits so much in a millisecond, over the last few steps.
   static constexpr size_t kFastBytes = 320 * kKiB;
   static constexpr size_t kSteps = 4;

@@ -278,13 +278,13 @@ TEST(PageHeap, AHeapThatGrowsFastHasHugePagesEarlier) {
   FakePages slow;
   EXPECT_EQ(FirstHugeTracker(slow, kTrackers, 20), 256u) << "100 MiB a second: from 512 MiB on";
   FakePages fast;
-  EXPECT_EQ(FirstHugeTracker(fast, kTrackers, 2), 16u) << "1 GiB a second: from 32 MiB on";
+  EXPECT_EQ(FirstHugeTracker(fast, kTrackers, 2), 32u) << "1 GiB a second: from 64 MiB on";
 }
 
 TEST(PageHeap, SlowHugePagesEndWithoutABackgroundThreadToo) {
   FakePages pages;
   FakeOs::SetPopulateNanos(4000000);
-  EXPECT_EQ(FirstHugeTracker(pages, 100, 1), 16u);
+  EXPECT_EQ(FirstHugeTracker(pages, 100, 1), 32u);
   size_t huge = 1;
   for (; !pages.heap.HugeIsSlow(); ++huge) {
     ASSERT_LT(huge, 5u);

@@ -11,8 +11,8 @@ constexpr size_t kConcession = kMiB;  // how far a heap without free memory may 
 constexpr size_t kOffsetSlabs = 16;   // slabs inspected for each step of an offset
 // Growth purges slabs only of a class with so many free bytes. With fewer, each call purges a page
 // or two that the program soon uses again, and interrupts every CPU of the process for it.
-constexpr size_t kOffsetClassBytes = kMiB;
-// A ceiling purges them already from here on.
+constexpr size_t kOffsetClassBytes = 512 * kKiB;
+// To stay below a ceiling, classes with so many are purged too.
 constexpr size_t kCeilingClassBytes = 64 * kKiB;
 
 }  // namespace

@@ -56,6 +56,23 @@ void GrowOverGarbage(size_t garbage_size, size_t growth_size) {
   for (void* p : growth) free(p);
 }
 
+// A little garbage in each of many size classes, which only single pages could be purged of, stays
+// until it decays.
+void GrowOverScatteredGarbage() {
+  constexpr size_t kOfEach = 256 * 1024;
+  std::vector<void*> garbage, growth;
+  garbage.reserve(16 * kOfEach / 64);
+  growth.reserve(16 * kOfEach / 5000 + 1);
+  for (size_t size = 64; size <= 1024; size += 64) Fill(garbage, kOfEach, size);
+  FreeAllButAFew(garbage);
+  const size_t before = ResidentBytes();
+  Fill(growth, 16 * kOfEach, 5000);
+  usleep(100000);
+  CHECK(ResidentBytes() - before > 15 * kOfEach);
+  for (void* p : garbage) free(p);
+  for (void* p : growth) free(p);
+}
+
 }  // namespace
 
 int main() {
@@ -64,6 +81,7 @@ int main() {
   const pid_t child = fork();  // a young child has no background thread
   CHECK(child >= 0);
   if (child == 0) {
+    GrowOverScatteredGarbage();
     GrowOverGarbage(1000, 5000);
     _exit(0);
   }
