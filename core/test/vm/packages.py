@@ -64,7 +64,7 @@ class Apt:
         """Returns the packages of a kernel that this one asks for: an image, in newer suites also its modules."""
         shown = self.run("apt-cache", "--no-all-versions", "show", package)
         depends = "".join(re.findall(r"^Depends: (.*)$", shown, re.M))
-        return re.findall(r"\blinux-(?:image|modules|base)-\d[^ ,]*", depends)
+        return re.findall(r"\blinux-(?:image|binary|modules|base)-\d[^ ,]*", depends)
 
     def unpack(self, package, folder):
         """Unpacks the package there and returns its version."""
@@ -95,7 +95,8 @@ def kernel(row):
 
 
 def image_of(folder):
-    return next((folder / "boot").glob("vmlinuz-*"))
+    """Newer packages keep the kernel beside its modules."""
+    return next(path for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz") for path in folder.glob(pattern))
 
 
 def version_of(folder):

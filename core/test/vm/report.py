@@ -1,12 +1,18 @@
-"""Keeps outcomes below build/vm/results and prints the table kernel x setting from them."""
+"""Keeps outcomes below build/vm/results and makes the table kernel x setting from them."""
 
 import collections
+import datetime
+import re
 
 import machine as machines
 import packages
+import suite
 import tables
 
 RESULTS = ("passed", "failed", "not applicable")
+PAGE = tables.ROOT / "docs" / "design" / "kernels.md"
+HEAD = ("| machine | kernel | CPUs | nodes | setting | tests | version | passed | failed | not applicable | waiting | day |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|")
 
 
 def file_of(machine, group):
@@ -27,7 +33,13 @@ def kept(machine, group):
 
 
 def rows_of(machine):
-    return [row for group in machine.groups for row in kept(machine, group)]
+    """Returns the outcomes of the tests that the machine's groups have now."""
+    rows = []
+    for group in machine.groups:
+        outcomes = kept(machine, group)
+        names = {test.name for test in suite.tests(group, machine.kernel.arch)} if outcomes else ()
+        rows += [row for row in outcomes if row.test in names]
+    return rows
 
 
 def summary(rows):
@@ -44,20 +56,52 @@ def exceptions(row):
     return reasons
 
 
+def waiting(machine):
+    """Returns how many tests of the machine's groups have no outcome."""
+    return sum(len(suite.tests(group, machine.kernel.arch)) for group in machine.groups) - len(rows_of(machine))
+
+
+def day_of(machine):
+    newest = max(file_of(machine, group).stat().st_mtime for group in machine.groups if kept(machine, group))
+    return datetime.datetime.fromtimestamp(newest, datetime.timezone.utc).strftime("%Y-%m-%d")
+
+
+def about(machine):
+    settings, groups = (", ".join(row.name for row in rows) for rows in (machine.settings, machine.groups))
+    return f"| {machine.name} | {machine.kernel.name} | {machine.cpus} | {machine.nodes} | {settings} | {groups} |"
+
+
+def line_of(machine):
+    """Returns the machine's line of the table, or None if it has no outcome."""
+    rows = rows_of(machine)
+    if not rows:
+        return None
+    counts = collections.Counter(row.result for row in rows)
+    numbers = [*(counts[result] for result in RESULTS), waiting(machine)]
+    version = packages.version_of(packages.kernel(machine.kernel))
+    return f"{about(machine)} {version} | " + " | ".join(map(str, numbers)) + f" | {day_of(machine)} |"
+
+
+def notes_of(machine):
+    return [f"- {machine.name}: {result}: {', '.join(f'`{test}`' for test in tests)}: {reason}"
+            for (result, reason), tests in exceptions(rows_of(machine)).items()]
+
+
 def table(chosen):
-    lines = ["| kernel | CPUs | nodes | setting | tests | passed | failed | not applicable |", "|---|---|---|---|---|---|---|---|"]
-    notes = []
+    lines = list(HEAD)
     for machine in chosen:
-        rows = rows_of(machine)
-        if not rows:
-            continue
-        counts = collections.Counter(row.result for row in rows)
-        version = packages.version_of(packages.kernel(machine.kernel))
-        setting = ", ".join(row.name for row in machine.settings)
-        groups = ", ".join(group.name for group in machine.groups if kept(machine, group))
-        kernel = f"{machine.kernel.name} ({version})"
-        lines.append(f"| {kernel} | {machine.cpus} | {machine.nodes} | {setting} | {groups} | " +
-                     " | ".join(str(counts[result]) for result in RESULTS) + " |")
-        for (result, reason), tests in exceptions(rows).items():
-            notes.append(f"- {machine.name}: {result}: {', '.join(f'`{test}`' for test in tests)}: {reason}")
-    return "\n".join(lines + [""] + notes) + "\n"
+        lines += filter(None, [line_of(machine)])
+    return "\n".join(lines + [""] + [note for machine in chosen for note in notes_of(machine)]) + "\n"
+
+
+def record(chosen):
+    """Brings the document up to date: machines with outcomes get new lines, the others keep theirs."""
+    before, old, after = re.split(r"(?<=<!-- measured -->\n)(.*?)(?=<!-- end -->)", PAGE.read_text(), flags=re.S)
+    lines, notes = list(HEAD), []
+    for machine in chosen:
+        line = line_of(machine)
+        mine = re.findall(rf"^- {re.escape(machine.name)}: .*$", old, re.M) if line is None else notes_of(machine)
+        kept_line = re.search(rf"^\| {re.escape(machine.name)} \|(?!.*not booted).*$", old, re.M)
+        lines.append(line or (kept_line and kept_line.group()) or f"{about(machine)} not booted | | | | | |")
+        notes += mine
+    PAGE.write_text(before + "\n".join(lines + [""] + notes) + "\n" + after)

@@ -4,6 +4,7 @@
     vm.py run [MACHINE...]   boots the machines (all but the short ones), and prints the table
     vm.py short              boots the machines of the short form
     vm.py table              prints the table of the last runs
+    vm.py record             writes it into docs/design/kernels.md; machines without a run keep their lines there
     vm.py list               names the machines
 """
 
@@ -46,13 +47,13 @@ def run_all(chosen, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=("run", "short", "table", "list"))
+    parser.add_argument("verb", choices=("run", "short", "table", "record", "list"))
     parser.add_argument("machines", nargs="*", help="names from machines.tsv")
     parser.add_argument("--groups", default="", help="only these groups of tests, separated by commas")
     parser.add_argument("--seconds", type=int, default=1200, help="longest time of one boot; the rest has the next")
     parser.add_argument("--boots", type=int, default=20, help="most boots of a machine and group")
     parser.add_argument("--resume", action="store_true", help="keep the outcomes of earlier boots and run the others")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     known = tables.read_machines()
     for name in options.machines:
         if name not in known:
@@ -63,9 +64,10 @@ def main():
     if options.verb == "list":
         print("\n".join(known))
         return
-    failed = 0
-    if options.verb != "table":
-        failed = run_all(chosen, options)
+    if options.verb == "record":
+        report.record(known.values())
+        return
+    failed = run_all(chosen, options) if options.verb != "table" else 0
     print(report.table(chosen), end="")
     if failed:
         sys.exit(f"make vm: {failed} tests failed; the consoles are in build/vm/runs")
