@@ -12,8 +12,10 @@ import suite
 import tables
 
 Outcome = collections.namedtuple("Outcome", "test result seconds reason")
+# Switched off: strings copied byte by byte, which is slow here, and the instruction that compares and exchanges 16 bytes: qemu 7.2 spoils
+# the flags there, and 6.12, which uses it, dies of a double fault.
 EMULATOR = {
-    "amd64": "qemu-system-x86_64 -accel tcg,thread=multi -cpu max,la57=off,erms=off -machine q35",
+    "amd64": "qemu-system-x86_64 -accel tcg,thread=multi -cpu max,la57=off,erms=off,cx16=off -machine q35",
     "arm64": "qemu-system-aarch64 -accel tcg,thread=multi -cpu max -machine virt,gic-version=max",
 }
 # What makes the emulated kernel quick: no detours against faults that an emulator has not, and a clock that needs no system call.

@@ -96,7 +96,7 @@ def table(chosen):
 
 def record(chosen):
     """Brings the document up to date: machines with outcomes get new lines, the others keep theirs."""
-    before, old, after = re.split(r"(?<=<!-- measured -->\n)(.*?)(?=<!-- end -->)", PAGE.read_text(), flags=re.S)
+    old = block_of("measured")
     lines, notes = list(HEAD), []
     for machine in chosen:
         line = line_of(machine)
@@ -104,4 +104,18 @@ def record(chosen):
         kept_line = re.search(rf"^\| {re.escape(machine.name)} \|(?!.*not booted).*$", old, re.M)
         lines.append(line or (kept_line and kept_line.group()) or f"{about(machine)} not booted | | | | | |")
         notes += mine
-    PAGE.write_text(before + "\n".join(lines + [""] + notes) + "\n" + after)
+    write_block("measured", "\n".join(lines + [""] + notes) + "\n")
+
+
+def parts_of(name):
+    """Returns the document before, in and after the block between its two marks."""
+    return re.split(rf"(?<=<!-- {name} -->\n)(.*?)(?=<!-- end of {name} -->)", PAGE.read_text(), flags=re.S)
+
+
+def block_of(name):
+    return parts_of(name)[1]
+
+
+def write_block(name, text):
+    before, _, after = parts_of(name)
+    PAGE.write_text(before + text + after)

@@ -20,7 +20,7 @@ import tables
 def run_group(machine, group, options):
     """Boots the machine until each test of the group has run, or `options.boots` times."""
     names = [test.name for test in suite.tests(group, machine.kernel.arch)]
-    rows = report.kept(machine, group) if options.resume else []
+    rows = [row for row in report.kept(machine, group) if options.resume and row.result != "failed"]
     boots, took = 0, 0
     while True:
         waiting = [name for name in names if name not in {row.test for row in rows}]
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--groups", default="", help="only these groups of tests, separated by commas")
     parser.add_argument("--seconds", type=int, default=1200, help="longest time of one boot; the rest has the next")
     parser.add_argument("--boots", type=int, default=20, help="most boots of a machine and group")
-    parser.add_argument("--resume", action="store_true", help="keep the outcomes of earlier boots and run the others")
+    parser.add_argument("--resume", action="store_true", help="keep what passed in earlier boots and run the others")
     options = parser.parse_intermixed_args()
     known = tables.read_machines()
     for name in options.machines:
