@@ -98,8 +98,8 @@ arm64: ## cross-compile for arm64 and run the conformance programs under emulati
 	ctest --test-dir build/arm64 --output-on-failure -j $(JOBS) -R '^(conform|compat|unwind)\.'
 
 vm: all ## run tests in emulated machines with other kernels, CPUs and settings, hours (MACHINES= for some of them)
-	@scripts/need.sh build test vm vm-all arm64
-	cmake --build build --target core/test/all -j $(JOBS)
+	@scripts/need.sh build test demo vm vm-all arm64
+	cmake --build build --target core/test/all bench_programs -j $(JOBS)
 	cmake --preset arm64
 	cmake --build build/arm64 -j $(JOBS)
 	core/test/vm/vm.py run $(MACHINES)

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import time
 
+import counts
 import image
 import packages
 import suite
@@ -57,6 +58,8 @@ def boot(machine, group, names, seconds):
         file.write(shared.read_bytes() + own.read_bytes())
     console.unlink(missing_ok=True)
     words = command(machine, packages.image_of(packages.kernel(machine.kernel)), initrd, console)
+    if group.name == counts.GROUP:
+        words += counts.emulator_words(folder)
     (folder / "command").write_text(shlex.join(words) + "\n")
     remark = ""
     with open(folder / "emulator", "w") as log:
@@ -67,7 +70,10 @@ def boot(machine, group, names, seconds):
     initrd.unlink()
     if not console.exists():
         return "", "the emulator did not start: " + (folder / "emulator").read_text()[:300]
-    return console.read_text(errors="replace").replace("\r", ""), remark
+    text = console.read_text(errors="replace").replace("\r", "")
+    if group.name == counts.GROUP:
+        counts.keep(folder, text)
+    return text, remark
 
 
 def last_words(text):

@@ -4,6 +4,7 @@ import collections
 import datetime
 import re
 
+import counts
 import machine as machines
 import packages
 import suite
@@ -105,6 +106,9 @@ def record(chosen):
         lines.append(line or (kept_line and kept_line.group()) or f"{about(machine)} not booted | | | | | |")
         notes += mine
     write_block("measured", "\n".join(lines + [""] + notes) + "\n")
+    counted = counts.table(chosen)
+    if counted.count("\n") > 2:
+        write_block("counted", counted)
 
 
 def parts_of(name):

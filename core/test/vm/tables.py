@@ -12,6 +12,7 @@ STORE = BUILD / "vm"
 Kernel = collections.namedtuple("Kernel", "name arch suite package")
 Setting = collections.namedtuple("Setting", "name emulator words modules environment command")
 Group = collections.namedtuple("Group", "name pattern")
+Test = collections.namedtuple("Test", "name words seconds environment")
 Machine = collections.namedtuple("Machine", "name kernel cpus nodes mib settings groups")
 
 
