@@ -85,10 +85,16 @@ def last_words(text):
     return lines[-1] if lines else ""
 
 
+def end_of(text):
+    """Returns the first line with which the kernel complains, or the last characters."""
+    said = re.search(r"(?:PANIC|Oops|BUG|Kernel panic).*", text)
+    return said.group() if said else text[-200:].replace("\n", " ")
+
+
 def outcome(test, body, remark):
     end = re.search(rf"^@@end {re.escape(test)} (\d+) (-?\d+)$", body, re.M)
     if end is None:
-        return Outcome(test, "failed", 0, remark or "the machine ended during this test: " + body[-200:].replace("\n", " "))
+        return Outcome(test, "failed", 0, remark or "the machine ended during this test: " + end_of(body))
     status, seconds = int(end.group(1)), int(end.group(2))
     if status == 0:
         return Outcome(test, "passed", seconds, "")
@@ -107,7 +113,7 @@ def outcomes(names, console, remark):
     for body in re.split(r"^@@begin ", console, flags=re.M)[1:]:
         found.append(outcome(body.split("\n", 1)[0], body, remark))
     if not found:
-        words = remark or "the machine ended before the first test: " + console[-200:].replace("\n", " ")
+        words = remark or "the machine ended before the first test: " + end_of(console)
         return [Outcome(name, "failed", 0, words) for name in names]
     return found
 
