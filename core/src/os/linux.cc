@@ -1,16 +1,14 @@
+// Memory, time, CPUs, waiting, and reading files: what core/simulate replaces.
 #include "os/linux.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/compiler.h"
@@ -63,13 +61,6 @@ void* MapAligned(size_t bytes, size_t alignment, void* hint, int access) {
 
 // Milliseconds between two checks, where the kernel cannot wait for all words.
 constexpr uint64_t kPollMillis = 100;
-
-constexpr uint32_t kRestartSignature =
-#if defined(__aarch64__)
-    0xd428bc00;
-#else
-    0x53053053;
-#endif
 
 }  // namespace
 
@@ -259,17 +250,6 @@ bool Linux::Guard(void* p, size_t bytes) noexcept {
 
 void Linux::Unguard(void* p, size_t bytes) noexcept { Advise(p, bytes, MADV_GUARD_REMOVE); }
 
-// From the random bytes that the kernel gives each process. Both words are mixed, because glibc
-// uses them as they are.
-uint64_t Linux::Secret() noexcept {
-  uint64_t words[2] = {NowNanos(), ProcessId()};
-  if (const unsigned long at = getauxval(AT_RANDOM); at != 0) {
-    __builtin_memcpy(words, reinterpret_cast<const void*>(at), sizeof words);
-  }
-  const uint64_t mixed = (words[0] ^ (words[1] << 32 | words[1] >> 32)) * 0x9e3779b97f4a7c15u;
-  return (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u ^ words[1];
-}
-
 size_t Linux::PageSize() noexcept { return getauxval(AT_PAGESZ); }
 
 namespace {
@@ -385,23 +365,6 @@ long Linux::ReadFileAt(int file, void* to, size_t size, uint64_t at) noexcept {
   return Call(call::pread64, file, Bits(to), static_cast<long>(size), static_cast<long>(at));
 }
 
-int Linux::CreateFile(const char* path) noexcept {
-  constexpr long kOwnerOnly = 0600;
-  return static_cast<int>(Call(call::openat, AT_FDCWD, Bits(path),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly));
-}
-
-bool Linux::WriteFile(int file, const char* from, size_t size) noexcept {
-  while (size > 0) {
-    const long done = Call(call::write, file, Bits(from), static_cast<long>(size));
-    if (done == -EINTR) continue;
-    if (done <= 0) return false;
-    from += done;
-    size -= static_cast<size_t>(done);
-  }
-  return true;
-}
-
 void Linux::CloseFile(int file) noexcept {
   if (file >= 0) Call(call::close, file);
 }
@@ -434,63 +397,6 @@ bool Linux::WaitForOrRequest(std::atomic<uint32_t>& word, uint32_t value, Awaite
   return result == 1;
 }
 
-void Linux::WriteError(const char* text, size_t bytes) noexcept {
-  Call(call::write, 2, Bits(text), static_cast<long>(bytes));
-}
-
-uint64_t Linux::ProcessId() noexcept { return static_cast<uint64_t>(Call(call::getpid)); }
-uint32_t Linux::ThreadId() noexcept { return static_cast<uint32_t>(Call(call::gettid)); }
-
-bool Linux::ReplaceFile(const char* path, const char* temporary, const FilePiece* pieces,
-                        size_t count) noexcept {
-  RemoveFile(temporary);  // removes a file that another process left there
-  const long file = Call(call::openat, AT_FDCWD, Bits(temporary),
-                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (Failed(file)) return false;
-  long bytes = 0;
-  for (size_t i = 0; i < count; ++i) bytes += static_cast<long>(pieces[i].bytes);
-  const bool written = Call(call::writev, file, Bits(pieces), static_cast<long>(count)) == bytes;
-  Call(call::close, file);
-  if (written && !Failed(Call(call::renameat2, AT_FDCWD, Bits(temporary), AT_FDCWD, Bits(path)))) {
-    return true;
-  }
-  RemoveFile(temporary);
-  return false;
-}
-
-void Linux::RemoveFile(const char* path) noexcept { Call(call::unlinkat, AT_FDCWD, Bits(path)); }
-
-// The kernel copies the set before it finds that no such operation exists. Filters of system calls
-// allow this call, because no thread starts without it.
-bool Linux::IsReadable(const void* p) noexcept {
-  constexpr long kNoSuchOperation = -1, kFault = -14;
-  // A null pointer would mean that there is no set.
-  return p != nullptr && Call(call::rt_sigprocmask, kNoSuchOperation, Bits(p), 0, 8) != kFault;
-}
-
-namespace {
-
-constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
-// The C libraries' own: cancellation and the setting of ids, which every thread has to answer.
-constexpr uint64_t kLibrarySignals = Bit(32) | Bit(33) | Bit(34);
-constexpr uint64_t kFaults =
-    Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGILL) | Bit(SIGFPE) | Bit(SIGTRAP) | Bit(SIGSYS);
-
-}  // namespace
-
-uint64_t Linux::BlockSignals() noexcept {
-  const uint64_t blocked = ~(kLibrarySignals | kFaults);
-  uint64_t before = 0;
-  Call(call::rt_sigprocmask, SIG_BLOCK, Bits(&blocked), Bits(&before), sizeof before);
-  return before;
-}
-
-void Linux::RestoreSignals(uint64_t before) noexcept {
-  Call(call::rt_sigprocmask, SIG_SETMASK, Bits(&before), 0, sizeof before);
-}
-
-void Linux::Abort() noexcept { abort(); }
-
 void Linux::RunAsMainThread() noexcept {
   const long process = Call(call::getpid);
   constexpr long kRaised = 20;  // what the system call adds to priorities
@@ -502,36 +408,6 @@ void Linux::RunAsMainThread() noexcept {
 
 void Linux::RunOn(const CpuMask& cpus) noexcept {
   if (cpus.bytes > 0) Call(call::sched_setaffinity, 0, cpus.bytes, Bits(cpus.words));
-}
-
-namespace {
-
-constexpr long kRestartBytes = 32;
-
-long Restart(void* area, long flags) {
-  return Call(call::rseq, Bits(area), kRestartBytes, flags, kRestartSignature);
-}
-
-}  // namespace
-
-bool Linux::RegisterForRestart(void* area) noexcept {
-  constexpr long kRegisteredBefore = -16;
-  const long result = Restart(area, 0);
-  return result == 0 || result == kRegisteredBefore;
-}
-
-void Linux::UnregisterForRestart(void* area) noexcept {
-  constexpr long kUnregister = 1;
-  Restart(area, kUnregister);
-}
-
-// The kernel refuses to register a second time. A success shows that the thread was not registered,
-// and is undone.
-bool Linux::RegisteredForRestart(void* area) noexcept {
-  constexpr long kNoSuchCall = -38;
-  const long result = Restart(area, 0);
-  if (result == 0) UnregisterForRestart(area);
-  return result != 0 && result != kNoSuchCall;
 }
 
 }  // namespace granary
