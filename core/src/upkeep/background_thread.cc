@@ -32,6 +32,7 @@ constexpr uint64_t kGrowthMillis =
     12;  // a heap that allocated no region for this time has stopped growing
 constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
 constexpr size_t kBackgroundOffsetFrom = kMiB;  // growth that the background thread offsets
+constexpr uint64_t kLeastIntervalMillis = 10;   // between two rounds of its work
 constexpr uint32_t kRequestWordValue = 1;       // the constant value of granary_request_word
 
 // How long the background thread may sleep while the heap allocates a region every `nanos`
@@ -63,6 +64,11 @@ void RefreshModules(bool* asked) {
 }
 
 }  // namespace
+
+// A decay time of zero must not keep the background thread busy all the time.
+uint64_t Upkeep::BackgroundMillis() noexcept {
+  return std::max(IntervalMillis(), kLeastIntervalMillis);
+}
 
 // When the background thread wakes next: at the end of the interval, or sooner if that is far away.
 uint64_t Upkeep::TickBefore(uint64_t end) noexcept {
@@ -122,7 +128,7 @@ void Upkeep::BackgroundLoop() noexcept {
   ApplyLimits();
   bool modules_asked = false;
   uint32_t quiet = 0;
-  uint64_t end = Linux::NowMillis() + IntervalMillis();
+  uint64_t end = Linux::NowMillis() + BackgroundMillis();
   uint64_t tick = TickBefore(end);
   for (;;) {
     if (requests_.Pending()) clients_.serve(requests_);
@@ -137,7 +143,7 @@ void Upkeep::BackgroundLoop() noexcept {
       if (over) RunInterval();
       const size_t after = layers.pages().Stats().released + layers.pages().used_bytes();
       quiet = after == before ? quiet + 1 : 0;
-      if (over) end = Linux::NowMillis() + (IntervalMillis() > 10 ? IntervalMillis() : 10);
+      if (over) end = Linux::NowMillis() + BackgroundMillis();
       tick = TickBefore(end);
       continue;
     }
@@ -146,7 +152,7 @@ void Upkeep::BackgroundLoop() noexcept {
       OffsetGrowth(~size_t{0});
     }
     if (layers.pages().fresh_trackers() != fresh_seen_.load(std::memory_order_relaxed)) {
-      WatchGrowth(now + IntervalMillis());
+      WatchGrowth(now + BackgroundMillis());
       continue;
     }
     const bool dormant = options.dirty_decay_ms < 0 || quiet > kQuietIntervals;
@@ -158,7 +164,7 @@ void Upkeep::BackgroundLoop() noexcept {
     asleep_.store(0);
     if (dormant && !woken) {  // the decay time may have changed meanwhile
       quiet = 0;
-      end = Linux::NowMillis() + IntervalMillis();
+      end = Linux::NowMillis() + BackgroundMillis();
       tick = TickBefore(end);
     }
   }
@@ -182,11 +188,14 @@ void Upkeep::WatchGrowth(uint64_t until) noexcept {
       pause = pages.HugeIsSlow() ? kMostPauseMicros : PauseOf((fresh_at_ - before) / count);
       last = now;
     }
-    if (GrowthToOffset() >= kBackgroundOffsetFrom && options.dirty_decay_ms >= 0) {
+    const bool offsets = GrowthToOffset() >= kBackgroundOffsetFrom && options.dirty_decay_ms >= 0;
+    if (offsets) {
       Locked hold(running_);
       OffsetGrowth(kMiB);
     }
-    if (!pages.PrepareAhead()) Linux::SleepMicros(pause);
+    // What is prepared is growth too, and the purge that offsets it may take it. Without a decay
+    // time it would be purged in any case.
+    if (offsets || IntervalMillis() == 0 || !pages.PrepareAhead()) Linux::SleepMicros(pause);
   }
 }
 

@@ -116,6 +116,7 @@ class Upkeep {
 
   // Half of the decay time.
   static uint64_t IntervalMillis() noexcept;
+  static uint64_t BackgroundMillis() noexcept;
   static uint64_t TickBefore(uint64_t end) noexcept;
   void PollWithoutBackground() noexcept;
   GRANARY_COLD void ServeRequests() noexcept;
