@@ -243,6 +243,8 @@ Programs written for gperftools' TCMalloc run on Granary: preloaded, linked, or 
 - The C++ class `MallocExtension` by `MallocExtension::instance()`. Missing: classes derived from it (the library has neither its
   virtual table nor its type information), the results of `GetHeapSample`, `GetHeapGrowthStacks` and `GetFreeListSizes` (their arguments stay
   unchanged), stack traces, `Ranges` and system allocators.
+- The forms of `operator new` with a `__hot_cold_t` of google/tcmalloc: objects with a value below 128 are in a scoped heap named `cold`
+  ([cold memory](../guides/cold-memory.md)), others are ordinary objects.
 - Missing: the profilers (`HeapProfiler*`, `Profiler*`) and `MallocHook`.
 - `MallocExtension_Internal_*` of google/tcmalloc is missing on purpose: folly would use Granary as Google's TCMalloc before it checks for
   jemalloc's interface, which is more complete.
