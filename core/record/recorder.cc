@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "clock.h"
 #include "file.h"
 
@@ -17,6 +18,10 @@
 namespace granary::record {
 
 thread_local Log log __attribute__((tls_model("initial-exec")));
+
+// Where another process writes 0 to switch the recording on, and kOff to switch it off.
+extern "C" GRANARY_EXPORT uint64_t* granary_record_switch;
+uint64_t* granary_record_switch;
 
 namespace {
 
@@ -37,6 +42,7 @@ struct State {
 State before_start;  // until the process has a page that fork clears
 File file;
 uint64_t generation;  // of the last recording, in a parent or here
+pid_t recorded;       // the process of that recording
 pthread_key_t at_thread_end;
 
 State& StateOf(Shared* s) { return *reinterpret_cast<State*>(s); }
@@ -83,6 +89,7 @@ bool MakeClearedPage() {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || madvise(memory, bytes, MADV_WIPEONFORK) != 0) return false;
   __atomic_store_n(&shared, static_cast<Shared*>(memory), __ATOMIC_RELEASE);
+  granary_record_switch = &shared->generation;
   return true;
 }
 
@@ -120,11 +127,21 @@ bool CreateFile(bool forked) {
   return follow && file.Create(PathOf(path, true, buffer), max_bytes);
 }
 
+// Whether the process waits until another one switches its recording on. It does so once: what
+// decides anew after that is the switch.
+bool Waits() {
+  static pid_t waited;
+  if (NumberIn("GRANARY_RECORD_WAIT", 0) == 0 || waited == getpid()) return false;
+  waited = getpid();
+  return true;
+}
+
 // Decides whether this process is recorded. Called with the state's lock held by one thread.
 void Start(State& state) {
-  const bool forked = generation != 0;
+  const bool forked = generation != 0 && recorded != getpid();
   if (forked) file.Drop();
-  if (!CreateFile(forked)) {
+  state.rests = 0;  // of an earlier file, which stays mapped: a thread may be writing into it
+  if (Waits() || !CreateFile(forked)) {
     __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE);
     return;
   }
@@ -133,7 +150,8 @@ void Start(State& state) {
   file.header().forked = forked;
   state.shared.skipped = ~(~uint64_t{0} / file.header().sample);
   state.shared.clock = file.header().first.ticks;
-  if (!forked) pthread_key_create(&at_thread_end, LeaveChunk);
+  if (generation == 0) pthread_key_create(&at_thread_end, LeaveChunk);
+  recorded = getpid();
   __atomic_store_n(&state.shared.generation, ++generation, __ATOMIC_RELEASE);
 }
 

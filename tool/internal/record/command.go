@@ -25,14 +25,17 @@ import (
 
 // Row is the command `granary record`.
 var Row = cli.Command{
-	Name: "record", Usage: "[-o FILE] [options] [--] CMD [ARG...]", Takes: cli.Programs,
+	Name: "record", Usage: "[-o FILE] [options] [--] CMD [ARG...] | PID", Takes: cli.Programs,
 	Summary: "record every allocation of a program",
 	About: `The program runs with a recorder in front of its allocator, whichever that is. The trace holds sizes,
 alignments, threads, times and the order of all calls, but no contents. It remains readable if the program or this
-command is killed. ` + "`granary trace info`" + ` shows what it holds. docs/guides/record-and-replay.md explains it.`,
+command is killed. ` + "`granary trace info`" + ` shows what it holds. With --wait, nothing is recorded until
+` + "`granary record PID`" + ` switches the recording on from outside. docs/guides/record-and-replay.md explains it.`,
 	Examples: []cli.Example{
 		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},
 		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
+		{Line: "record --wait -- ./app", Does: "start a program that can be recorded later"},
+		{Line: "record --seconds 30 812", Does: "record it for 30 seconds"},
 		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
 	},
 	Exits:     preload.Exits,
@@ -44,6 +47,9 @@ type options struct {
 	out, lib, max string
 	sample        uint64
 	follow, raw   bool
+	anonymous     bool
+	wait          bool
+	seconds       float64
 }
 
 func setup(flags *pflag.FlagSet) cli.Action {
@@ -54,8 +60,17 @@ func setup(flags *pflag.FlagSet) cli.Action {
 	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
 	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
+	flags.BoolVar(&o.anonymous, "anonymous", false, "drop the names of the program and its allocator, and the process id, from the trace")
+	flags.BoolVar(&o.wait, "wait", false, "record nothing until `granary record PID` switches the recording on")
+	flags.Float64Var(&o.seconds, "seconds", 0, "record a running process for so many `seconds` (default: until Ctrl-C)")
 	flags.BoolVar(&o.raw, "raw", false, "leave the trace as the recorder writes it, larger")
-	return func(_ context.Context, env cli.Env, args []string) error {
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		if pid, is := process(env, args); is {
+			if err := o.attach(ctx, env, pid, flags.Changed("out")); err != nil {
+				return preload.Failed(err)
+			}
+			return nil
+		}
 		code, err := o.run(env, args)
 		if err != nil {
 			return preload.Failed(err)
@@ -88,6 +103,9 @@ func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
 	if o.sample == 0 {
 		return nil, errors.New("--sample 0 records nothing: give 1 for every object, or N for one in N")
 	}
+	if o.anonymous && o.raw {
+		return nil, errors.New("--anonymous drops the names when the trace is packed: leave --raw out")
+	}
 	most, err := cli.ParseSize(o.max)
 	if err != nil {
 		return nil, err
@@ -100,9 +118,6 @@ func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	path, err := preload.Resolve(args[0], env.Getenv("PATH"))
-	if pid, wrong := cli.PID(args[0]); err != nil && wrong == nil {
-		return nil, fmt.Errorf("a running process cannot be recorded: start its program with `granary record -- CMD`, or watch it with `granary calls %d`", pid)
-	}
 	if err == nil {
 		err = preload.Check(path, library, preload.CurrentCredentials(), env.Getenv("PATH"))
 	}
@@ -126,6 +141,9 @@ func (o *options) variables(most uint64) []string {
 	out := []string{"GRANARY_RECORD=" + o.out, "GRANARY_RECORD_MAX_BYTES=" + strconv.FormatUint(most, 10), "GRANARY_RECORD_SAMPLE=" + strconv.FormatUint(o.sample, 10)}
 	if o.follow {
 		out = append(out, "GRANARY_RECORD_FOLLOW=1")
+	}
+	if o.wait {
+		out = append(out, "GRANARY_RECORD_WAIT=1")
 	}
 	return out
 }
@@ -214,13 +232,16 @@ func (o *options) finish(env cli.Env) error {
 
 func (o *options) finishFile(env cli.Env, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if o.wait {
+			return nil
+		}
 		return fmt.Errorf("the program wrote no trace: it is static, or dropped LD_PRELOAD")
 	}
 	if o.raw {
 		fmt.Fprintf(env.Stderr, "granary: recorded into %s\n", path)
 		return nil
 	}
-	packed, err := trace.PackFile(path)
+	packed, err := trace.PackFile(path, o.anonymous)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -131,6 +133,27 @@ func TestEveryCallIsRecordedOnce(t *testing.T) {
 		if s.Reallocs < 80 {
 			t.Errorf("%d reallocs", s.Reallocs)
 		}
+	}
+}
+
+func TestAnonymousTracesNameNothing(t *testing.T) {
+	program := testkit.Compile(t, calls, "-fno-builtin", "-w", "-lstdc++")
+	r := record(t, nil, "--anonymous", program)
+	h := summary(t, r.out).Header
+	if h.Program != "" || h.Allocator != "" || h.PID != 0 || h.Sample != 1 || h.Length == 0 {
+		t.Errorf("%+v", h)
+	}
+	data, err := os.ReadFile(r.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Base(program), "libc"} {
+		if bytes.Contains(data, []byte(name)) {
+			t.Errorf("the trace contains %q", name)
+		}
+	}
+	if r := record(t, nil, "--anonymous", "--raw", program); r.code == 0 || !strings.Contains(r.said, "leave --raw out") {
+		t.Errorf("with --raw: code %d: %s", r.code, r.said)
 	}
 }
 
@@ -295,14 +318,13 @@ func TestWrongCommandLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for message, args := range map[string][]string{
-		"say which program":                    {},
-		"--sample 0 records nothing":           {"--sample", "0", "true"},
-		"--max-bytes 1KiB is too small":        {"--max-bytes", "1KiB", "true"},
-		"is not a size":                        {"--max-bytes", "much", "true"},
-		"no trace, which is not replaced":      {"-o", text, "true"},
-		"the trace cannot be written":          {"-o", "/nowhere/trace.gtr", "true"},
-		"is in no folder of PATH":              {"no-such-program"},
-		"a running process cannot be recorded": {"812"},
+		"say which program":               {},
+		"--sample 0 records nothing":      {"--sample", "0", "true"},
+		"--max-bytes 1KiB is too small":   {"--max-bytes", "1KiB", "true"},
+		"is not a size":                   {"--max-bytes", "much", "true"},
+		"no trace, which is not replaced": {"-o", text, "true"},
+		"the trace cannot be written":     {"-o", "/nowhere/trace.gtr", "true"},
+		"is in no folder of PATH":         {"no-such-program"},
 	} {
 		if r := record(t, nil, args...); r.code == 0 || !strings.Contains(r.said, message) {
 			t.Errorf("%q: exit code %d, %s", message, r.code, r.said)
@@ -347,5 +369,67 @@ func TestFollowReplacesOlderTraces(t *testing.T) {
 	}
 	if files, err := filepath.Glob(out + "*"); err != nil || len(files) != 2 {
 		t.Errorf("%q, %v", files, err)
+	}
+}
+
+// A program that makes calls of one size all the time, and children of it too.
+const forever = `
+#include <stdlib.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  void* old = malloc(7301);
+  puts("ready"); fflush(stdout);
+  for (int i = 0; i < 6000; ++i) {
+    free(malloc(7311));
+    if (i == 3000) free(old);
+    usleep(1000);
+  }
+  return 0;
+}`
+
+// attached is one `granary record PID`.
+func attached(t *testing.T, pid int, args ...string) (string, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("record", pflag.ContinueOnError)
+	act := setup(flags)
+	if err := flags.Parse(append(args, strconv.Itoa(pid))); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	err := act(context.Background(), cli.Env{Stdout: &said, Stderr: &said, Environ: os.Environ()}, flags.Args())
+	return said.String(), err
+}
+
+func TestARunningProcessIsRecorded(t *testing.T) {
+	dir := t.TempDir()
+	raw := filepath.Join(dir, "raw")
+	cmd := exec.Command(testkit.Compile(t, forever, "-fno-builtin", "-w"))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Recorder(t), "GRANARY_RECORD="+raw, "GRANARY_RECORD_WAIT=1")
+	testkit.StartProcess(t, cmd)
+	testkit.Await(t, cmd.Process.Pid, "S")
+	if _, err := os.Stat(raw); err == nil {
+		t.Fatal("it recorded before it was switched on")
+	}
+	for _, name := range []string{"first", "second"} {
+		out := filepath.Join(dir, name)
+		said, err := attached(t, cmd.Process.Pid, "--seconds", "0.4", "-o", out)
+		if err != nil || !strings.Contains(said, "recorded ") {
+			t.Fatalf("%v: %s", err, said)
+		}
+		if g := ofSize(summary(t, out), 7311); g.Objects == 0 || g.AtEnd > 1 {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+	if _, err := os.Stat(raw); err == nil {
+		t.Error("it recorded after it was switched off")
+	}
+	for pid, message := range map[int]string{os.Getpid(): "has no recorder", 1 << 22: "no process"} {
+		if _, err := attached(t, pid); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("process %d: %v", pid, err)
+		}
+	}
+	if _, err := attached(t, cmd.Process.Pid, "--sample", "10"); err == nil || !strings.Contains(err.Error(), "belong to the start") {
+		t.Errorf("--sample: %v", err)
 	}
 }

@@ -56,13 +56,16 @@ func Pack(w io.Writer, t *Trace) (Packed, error) {
 	return end, p.err
 }
 
-// PackFile replaces the recording at path by the packed trace.
-func PackFile(path string) (Packed, error) {
+// PackFile replaces the recording at path by the packed trace, without names if it has to be anonymous.
+func PackFile(path string, anonymous bool) (Packed, error) {
 	t, err := Open(path)
 	if err != nil {
 		return Packed{}, err
 	}
 	defer t.Close()
+	if anonymous {
+		t.Header.Program, t.Header.Allocator, t.Header.PID = "", "", 0
+	}
 	part := path + ".part"
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
