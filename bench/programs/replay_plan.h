@@ -1,7 +1,9 @@
 // A plan: a trace as `granary replay` prepares it for the program replay. Each thread has a list of
 // operations. Each slot holds one object at a time; the operations on a slot, of all threads, take
 // turns, so that an object is freed after it was allocated whatever the threads' speeds.
-// tool/internal/replay/plan.go writes it.
+//
+// A sequence: the same for the program simulate, which runs all threads on one. It has one list, in
+// the order of the trace. tool/internal/replay/plan.go writes both.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 namespace replay {
 
 inline constexpr char kMagic[8] = {'g', 'r', 'a', 'n', 'p', 'l', 'a', 'n'};
+inline constexpr char kSequenceMagic[8] = {'g', 'r', 'a', 'n', 's', 'e', 'q', 'u'};
 inline constexpr uint32_t kVersion = 1;
 
 enum class Kind : uint8_t {
@@ -16,7 +19,8 @@ enum class Kind : uint8_t {
   kZeroed = 1,
   kFree = 2,
   kReallocate = 3,
-  kStart = 4,  // starts the thread whose number is in `slot`
+  kStart = 4,   // starts the thread whose number is in `slot`
+  kSwitch = 5,  // in a sequence: the next operations are of the thread whose number is in `slot`
 };
 
 struct Header {
@@ -37,7 +41,7 @@ struct Operation {
   uint64_t size;
   uint32_t slot;
   uint32_t turn;   // how many operations on the slot come before
-  uint32_t delay;  // recorded time since the thread's previous operation, in 100 ns
+  uint32_t delay;  // recorded time since the previous operation of the list, in 100 ns
   Kind kind;
   uint8_t log2_alignment;
   uint16_t reserved;

@@ -24,6 +24,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/ps"
 	"github.com/granary-allocator/granary/tool/internal/record"
 	"github.com/granary-allocator/granary/tool/internal/replay"
+	"github.com/granary-allocator/granary/tool/internal/simulate"
 	"github.com/granary-allocator/granary/tool/internal/size"
 	"github.com/granary-allocator/granary/tool/internal/stats"
 	"github.com/granary-allocator/granary/tool/internal/top"
@@ -71,7 +72,7 @@ func commands() []cli.Command {
 	for _, row := range model.Commands {
 		rows = append(rows, in(groupModel, row))
 	}
-	for _, row := range slices.Concat([]cli.Command{record.Row, replay.Row}, trace.Commands) {
+	for _, row := range slices.Concat([]cli.Command{record.Row, replay.Row, simulate.Row}, trace.Commands) {
 		rows = append(rows, in(groupTrace, row))
 	}
 	rows = append(rows, in(groupBench, services.Plan))

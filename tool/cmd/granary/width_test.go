@@ -82,6 +82,7 @@ while True:
 		"model redis --keys 1M --value 100", "model memcached --keys 1M --value 100", "model container map --count 1M",
 		"model mariadb --connections 100", "model rax --keys 1000 --key {hex:8}",
 		"trace info TRACE", "trace top TRACE", "trace lifetimes TRACE", "trace diff TRACE TRACE",
+		"simulate TRACE --set dirty_decay_ms=0,1000 --set background_thread=true,false --set huge_pages=never,always --nodes 2 --cpus 4",
 	} {
 		args := strings.Fields(strings.NewReplacer("PID", pid, "TRACE", trace).Replace(line))
 		out := inTerminal(t, 80, args...)

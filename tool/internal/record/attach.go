@@ -53,6 +53,9 @@ func (o *options) attach(ctx context.Context, env cli.Env, pid int, named bool) 
 	if err != nil {
 		return err
 	}
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s holds an earlier recording, which is not replaced: move it first", path)
+	}
 	control, err := findSwitch(proc, pid)
 	if err != nil {
 		return err

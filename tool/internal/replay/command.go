@@ -101,6 +101,11 @@ func writePlanFile(plan, path string) ([]string, error) {
 	if _, err := WritePlan(file, t); err != nil {
 		return nil, err
 	}
+	return Limits(t), nil
+}
+
+// Limits are what the user must know of a trace whose events have been read.
+func Limits(t *trace.Trace) []string {
 	var notes []string
 	if t.Header.Sample > 1 {
 		notes = append(notes, fmt.Sprintf("The trace has one object in %d, so memory and time are as much smaller than the program's.", t.Header.Sample))
@@ -108,7 +113,7 @@ func writePlanFile(plan, path string) ([]string, error) {
 	for _, damage := range t.Findings.Damage {
 		notes = append(notes, "The trace is damaged: "+damage+".")
 	}
-	return notes, nil
+	return notes
 }
 
 // suite is the program with what it prints.

@@ -15,6 +15,7 @@ import (
 // The layout of a plan, as in bench/programs/replay_plan.h.
 const (
 	planMagic      = "granplan"
+	sequenceMagic  = "gransequ"
 	planVersion    = 1
 	headerBytes    = 24
 	threadBytes    = 24
@@ -29,6 +30,7 @@ const (
 	kindFree
 	kindReallocate
 	kindStart
+	kindSwitch
 )
 
 type operation struct {
@@ -70,6 +72,7 @@ type planner struct {
 	slots   []slot
 	slotOf  map[uint64]uint32 // by object
 	last    uint32            // thread of the last event
+	inOrder bool              // it writes a sequence: one list, in the order of the trace
 	err     error
 }
 
@@ -87,6 +90,25 @@ func WritePlan(out io.WriterAt, t *trace.Trace) (uint64, error) {
 		p.flush(uint32(i))
 	}
 	return total, p.err
+}
+
+// WriteSequence writes the sequence of a trace, and returns how long the trace is.
+func WriteSequence(out io.WriterAt, t *trace.Trace) (time.Duration, error) {
+	list := &thread{offset: headerBytes + threadBytes}
+	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, threads: []*thread{list}, inOrder: true}
+	p.run(t)
+	p.flush(0)
+	if list.operations == 0 {
+		return 0, errors.New("the trace holds no event to simulate")
+	}
+	head := binary.LittleEndian.AppendUint32([]byte(sequenceMagic), planVersion)
+	head = binary.LittleEndian.AppendUint32(head, 1)
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(p.slots)))
+	head = binary.LittleEndian.AppendUint64(head, headerBytes+threadBytes)
+	head = binary.LittleEndian.AppendUint64(head, list.operations)
+	head = binary.LittleEndian.AppendUint64(head, uint64(list.begin/planTick))
+	p.write(head, 0)
+	return list.last - list.begin, p.err
 }
 
 func newPlanner(out io.WriterAt, counted []*thread) *planner {
@@ -141,7 +163,7 @@ func (p *planner) threadOf(e trace.Event) uint32 {
 		p.threads = append(p.threads, &thread{})
 	}
 	p.threads[i].begin, p.threads[i].last = e.Time, e.Time
-	if i > 0 {
+	if i > 0 && !p.inOrder {
 		p.emit(p.last, e.Time, operation{kind: kindStart, slot: i})
 	}
 	return i
@@ -169,7 +191,14 @@ func (p *planner) event(e trace.Event) {
 	}
 	op.turn = p.slots[op.slot].turn
 	p.slots[op.slot].turn++
-	p.emit(i, e.Time, op)
+	list := i
+	if p.inOrder {
+		list = 0
+		if i != p.last {
+			p.emit(list, e.Time, operation{kind: kindSwitch, slot: i})
+		}
+	}
+	p.emit(list, e.Time, op)
 	p.last = i
 }
 
@@ -205,6 +234,7 @@ func (p *planner) emptySlot(i uint32) uint32 {
 
 func (p *planner) emit(i uint32, at time.Duration, op operation) {
 	t := p.threads[i]
+	at = max(at, t.last)
 	op.delay = uint32(min(uint64(at/planTick-t.last/planTick), math.MaxUint32))
 	t.last = at
 	t.operations++

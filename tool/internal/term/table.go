@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -31,6 +32,15 @@ func Percent(part, whole float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f %%", 100*part/whole)
+}
+
+// Duration shows a time with about three digits.
+func Duration(d time.Duration) string {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }
 
 // JSON writes value indented, with a line break at the end.

@@ -108,20 +108,28 @@ func topSetup(fs *pflag.FlagSet) cli.Action {
 func writeInfo(w io.Writer, s Summary) {
 	h := s.Header
 	rows := [][]string{
-		{"program", fmt.Sprintf("%s (process %d)", cmp.Or(h.Program, "unknown"), h.PID)},
+		{"program", programOf(h)},
 		{"allocator", cmp.Or(filepath.Base(h.Allocator), "unknown")},
 		{"started", h.Started.Format(time.DateTime)},
-		{"recorded", short(h.Length)},
+		{"recorded", term.Duration(h.Length)},
 		{"objects", fmt.Sprintf("%s, %s requested", term.Count(s.Objects), term.Bytes(s.Bytes))},
 		{"frees", fmt.Sprintf("%s, %s of all ended objects by another thread", term.Count(s.Frees), term.Percent(float64(s.Remote), float64(s.Frees+s.Reallocs)))},
 		{"reallocs", term.Count(s.Reallocs)},
 		{"threads", term.Count(uint64(s.Threads))},
-		{"peak live", fmt.Sprintf("%s in %s objects, after %s", term.Bytes(s.Peak.Bytes), term.Count(s.Peak.Objects), short(s.Peak.Time))},
+		{"peak live", fmt.Sprintf("%s in %s objects, after %s", term.Bytes(s.Peak.Bytes), term.Count(s.Peak.Objects), term.Duration(s.Peak.Time))},
 		{"live at the end", fmt.Sprintf("%s in %s objects", term.Bytes(s.End.Bytes), term.Count(s.End.Objects))},
 		{"file", fmt.Sprintf("%s, %.2f bytes an event", term.Bytes(uint64(h.Size)), float64(h.Size)/float64(max(1, s.Events)))},
 	}
 	rows = append(rows, remarks(s)...)
 	term.Table{Header: []string{"", ""}, Rows: rows, Fold: true}.WriteBody(w, width(w))
+}
+
+// programOf names the program, unless the trace is anonymous.
+func programOf(h Header) string {
+	if h.PID == 0 {
+		return cmp.Or(h.Program, "unknown")
+	}
+	return fmt.Sprintf("%s (process %d)", cmp.Or(h.Program, "unknown"), h.PID)
 }
 
 // remarks are what limits the trace, where something does.
@@ -155,7 +163,7 @@ func writeLifetimes(w io.Writer, s Summary) {
 	t := term.Table{Header: []string{" UP TO", " OBJECTS", " OF BYTES", " HALF", " 90 %", " 99 %", " LIVE AT END", " REMOTE"}, Spare: []int{2, 5}}
 	for _, g := range s.ByDoubled {
 		t.Rows = append(t.Rows, []string{term.Bytes(g.Size), term.Count(g.Objects), term.Percent(float64(g.Bytes), float64(s.Bytes)),
-			short(g.Half), short(g.NineTenth), short(g.NearlyAll), term.Count(g.AtEnd), term.Percent(float64(g.Remote), float64(g.Objects-g.AtEnd))})
+			term.Duration(g.Half), term.Duration(g.NineTenth), term.Duration(g.NearlyAll), term.Count(g.AtEnd), term.Percent(float64(g.Remote), float64(g.Objects-g.AtEnd))})
 	}
 	t.Write(w, width(w))
 }
@@ -164,13 +172,4 @@ func writeLifetimes(w io.Writer, s Summary) {
 func width(w io.Writer) int {
 	columns, _ := term.Width(w)
 	return columns
-}
-
-// short is a time with about three digits.
-func short(d time.Duration) string {
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return d.Round(unit).String()
 }
