@@ -2,9 +2,9 @@
 
 import json
 
-import gen_reference
+from tables import ROOT, rows_of
 
-FOLDER = gen_reference.ROOT / "integrations" / "grafana"
+FOLDER = ROOT / "integrations" / "grafana"
 SELECT = '{instance=~"$instance", command=~"$command", pid=~"$pid"}'
 FLEET = '{instance=~"$instance", command=~"$command"}'
 LABEL = "{{command}} {{pid}}"
@@ -139,7 +139,7 @@ def variable(name, label, previous):
 
 def dashboard(title, uid, panels, inner_panel, variables):
     """A dashboard with these panels, and below them a closed row of panels for each layer."""
-    rows = gen_reference.rows_of(gen_reference.ROOT / "core/src/stats/counters.def", "COUNTER", 6)
+    rows = rows_of(ROOT / "core/src/stats/counters.def", "COUNTER", 6)
     top = place(panels, 0)
     known = [layer for layer, _ in LAYERS]
     others = sorted({row[3] for row in rows} - set(known))
