@@ -13,6 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "core" / "test" / "golden" / "exports.txt"
 ALLOWED_NEEDED = re.compile(r"^(libc\.so\.6|ld-linux.*\.so\.\d+)$")
+STATE = {"granary::layers": "_ZN7granary6layersE", "granary::upkeep": "_ZN7granary6upkeepE"}
 CXX_RUNTIME = re.compile(r"^(_Z|__cxa_(?!finalize|atexit|thread_atexit_impl)|__gxx_|_Unwind_)")
 
 
@@ -34,11 +35,14 @@ def complaints_about_needs(library):
             yield f"{name} is strongly undefined: a C program has no C++ runtime, so refer to it weakly"
 
 
-def complaints_about_heap(library):
-    """The heap must lie in zeroed memory: as initialized data, each process would read it from the file."""
+def complaints_about_state(library):
+    """The layers and upkeep must be in zeroed memory: as initialized data, each process would read them from the file."""
     kinds = {line.split()[0]: line.split()[1] for line in output("nm", "-P", library).splitlines()}
-    if kinds.get("_ZN7granary4heapE", "b") not in "bB":
-        yield "granary::heap has members that are not zero initially: represent their first value by zero"
+    for name, symbol in STATE.items():
+        if symbol not in kinds:
+            yield f"{name} is not among the symbols: correct its name in this script, or pass a library that is not stripped"
+        elif kinds[symbol] not in "bB":
+            yield f"{name} has members that are not zero initially: represent their first value by zero"
 
 
 def complaints_about_exports(library):
@@ -61,7 +65,7 @@ def main(arguments):
     if update:
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text("".join(f"{name}\n" for name in exported(library)))
-    complaints = [*complaints_about_needs(library), *complaints_about_heap(library), *complaints_about_exports(library)]
+    complaints = [*complaints_about_needs(library), *complaints_about_state(library), *complaints_about_exports(library)]
     for line in complaints:
         print(f"check_exports: {line}")
     if complaints:
