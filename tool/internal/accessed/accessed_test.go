@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped returns memory of this process, and its range; all of it is in memory.
+// mapped returns memory of this process, all of it resident, and its range.
 func mapped(t *testing.T, bytes, advice int) ([]byte, Range) {
 	t.Helper()
 	const align = 2 << 20

@@ -42,7 +42,7 @@ func (b idleBitmap) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// access is what the kernel does when the accessed bit of a frame is found set.
+// access does what the kernel does when it finds the accessed bit of a frame set.
 func (b idleBitmap) access(frame int) { b.wordsOf[frame/64] &^= 1 << (frame % 64) }
 
 // fakeIdlePages has six pages, the second one not in memory, the fourth to sixth in the middle of a huge page whose

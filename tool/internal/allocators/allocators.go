@@ -14,8 +14,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// A Contender is one allocator with its settings: one column of a comparison.
-type Contender struct {
+// An Allocator is one allocator with its settings: one column of a comparison.
+type Allocator struct {
 	Name   string   `json:"name"`
 	Path   string   `json:"path"`
 	Env    []string `json:"env,omitempty"`
@@ -28,13 +28,13 @@ type Contender struct {
 }
 
 // IsGranary reports whether the allocator is Granary, with any settings.
-func (c Contender) IsGranary() bool {
+func (c Allocator) IsGranary() bool {
 	return c.Name == inspect.Granary || strings.HasPrefix(c.Name, inspect.Granary+":")
 }
 
 // Variables returns the environment variables that make a program use this allocator. The system's
 // allocator is preloaded only if preloadSystem is set, for a program linked to another allocator.
-func (c Contender) Variables(preloadSystem bool) []string {
+func (c Allocator) Variables(preloadSystem bool) []string {
 	vars := slices.Clone(c.Env)
 	if !c.System || preloadSystem {
 		vars = append(vars, "LD_PRELOAD="+c.Path)
@@ -62,21 +62,21 @@ type Finder struct {
 }
 
 // Found returns the installed allocators, and one message for each allocator that is missing.
-func (f Finder) Found() (found []Contender, missing []string) {
+func (f Finder) Found() (found []Allocator, missing []string) {
 	for _, k := range known {
 		path, ok := f.library(k.files)
 		if !ok {
 			missing = append(missing, fmt.Sprintf("%s is left out: %s is not installed; install the package %s", k.name, k.files[0], k.pkg))
 			continue
 		}
-		found = append(found, Contender{Name: k.name, Path: path, System: k.system})
+		found = append(found, Allocator{Name: k.name, Path: path, System: k.system})
 	}
 	found = append(found, f.peers(found)...)
 	library, err := f.FindGranary()
 	if err != nil {
 		return found, append(missing, fmt.Sprintf("%s is left out: %v", inspect.Granary, err))
 	}
-	return append(found, Contender{Name: inspect.Granary, Path: library}), missing
+	return append(found, Allocator{Name: inspect.Granary, Path: library}), missing
 }
 
 func (f Finder) library(files []string) (string, bool) {
@@ -93,26 +93,26 @@ func (f Finder) library(files []string) (string, bool) {
 
 // peers are the libraries of PeersDir. One with the name of a package's allocator gets a
 // prefix, as it is another version.
-func (f Finder) peers(taken []Contender) []Contender {
+func (f Finder) peers(taken []Allocator) []Allocator {
 	if f.PeersDir == "" {
 		return nil
 	}
 	paths, _ := filepath.Glob(filepath.Join(f.PeersDir, "*.so")) // the pattern is well formed
-	var out []Contender
+	var out []Allocator
 	for _, path := range paths {
 		name := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".so"), "lib")
-		if slices.ContainsFunc(taken, func(c Contender) bool { return c.Name == name }) {
+		if slices.ContainsFunc(taken, func(c Allocator) bool { return c.Name == name }) {
 			name = "new-" + name
 		}
 		vars, _ := os.ReadFile(strings.TrimSuffix(path, ".so") + ".env") // most need none
-		out = append(out, Contender{Name: name, Path: path, Env: strings.Fields(string(vars))})
+		out = append(out, Allocator{Name: name, Path: path, Env: strings.Fields(string(vars))})
 	}
 	return out
 }
 
-// Select gives the contenders that a list names, in its order: names of found ones,
+// Select gives the allocators that a list names, in its order: names of found ones,
 // NAME=PATH[,VARIABLE=VALUE...], or either with settings, NAME:SETTING=VALUE[+SETTING=VALUE...]. An empty list selects all that are found.
-func (f Finder) Select(list string) (selected []Contender, notes []string, err error) {
+func (f Finder) Select(list string) (selected []Allocator, notes []string, err error) {
 	found, missing := f.Found()
 	if list == "" {
 		selected, notes = found, missing
@@ -130,8 +130,8 @@ func (f Finder) Select(list string) (selected []Contender, notes []string, err e
 	return selected, notes, nil
 }
 
-func pick(list string, found []Contender, missing []string) ([]Contender, error) {
-	var out []Contender
+func pick(list string, found []Allocator, missing []string) ([]Allocator, error) {
+	var out []Allocator
 	for item := range strings.SplitSeq(list, ",") {
 		name, value, assigned := strings.Cut(item, "=")
 		switch {
@@ -145,7 +145,7 @@ func pick(list string, found []Contender, missing []string) ([]Contender, error)
 			last := &out[len(out)-1]
 			last.Env = append(last.Env, item)
 		case assigned:
-			out = append(out, Contender{Name: name, Path: value})
+			out = append(out, Allocator{Name: name, Path: value})
 		default:
 			c, err := named(name, found, missing)
 			if err != nil {
@@ -155,7 +155,7 @@ func pick(list string, found []Contender, missing []string) ([]Contender, error)
 		}
 	}
 	for i, c := range out {
-		if slices.ContainsFunc(out[:i], func(o Contender) bool { return o.Name == c.Name }) {
+		if slices.ContainsFunc(out[:i], func(o Allocator) bool { return o.Name == c.Name }) {
 			return nil, fmt.Errorf("--allocators names %s twice; give each its own NAME=PATH", c.Name)
 		}
 	}
@@ -168,7 +168,7 @@ func isVariable(name string) bool {
 	return name != "" && name == strings.ToUpper(name)
 }
 
-func named(name string, found []Contender, missing []string) (Contender, error) {
+func named(name string, found []Allocator, missing []string) (Allocator, error) {
 	var names []string
 	for _, c := range found {
 		if c.Name == name {
@@ -178,14 +178,14 @@ func named(name string, found []Contender, missing []string) (Contender, error) 
 	}
 	for _, message := range missing {
 		if rest, ok := strings.CutPrefix(message, name+" is left out: "); ok {
-			return Contender{}, fmt.Errorf("%s cannot be measured: %s", name, rest)
+			return Allocator{}, fmt.Errorf("%s cannot be measured: %s", name, rest)
 		}
 	}
-	return Contender{}, fmt.Errorf("there is no allocator %q; choose from %s, or give NAME=PATH", name, strings.Join(names, ", "))
+	return Allocator{}, fmt.Errorf("there is no allocator %q; choose from %s, or give NAME=PATH", name, strings.Join(names, ", "))
 }
 
 // Identify makes the path real and notes which bytes are measured.
-func (c *Contender) Identify() error {
+func (c *Allocator) Identify() error {
 	path, err := filepath.Abs(c.Path)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)

@@ -33,7 +33,7 @@ func machine(t *testing.T) Finder {
 	}
 }
 
-func names(list []Contender) string {
+func names(list []Allocator) string {
 	var out []string
 	for _, c := range list {
 		out = append(out, c.Name)
@@ -78,7 +78,7 @@ func TestSelectByList(t *testing.T) {
 	}
 }
 
-func TestVariablesBelongToTheContenderBefore(t *testing.T) {
+func TestVariablesBelongToTheAllocatorBefore(t *testing.T) {
 	f := machine(t)
 	lib := filepath.Join(f.PeersDir, "tcg.so")
 	selected, _, err := f.Select("mine=" + lib + ",OPT=1")
@@ -95,7 +95,7 @@ func TestVariablesBelongToTheContenderBefore(t *testing.T) {
 }
 
 func TestSystemAllocatorIsPreloadedOnRequestOnly(t *testing.T) {
-	c := Contender{Name: "glibc", Path: "/lib/libc.so.6", System: true}
+	c := Allocator{Name: "glibc", Path: "/lib/libc.so.6", System: true}
 	if got := c.Variables(false); len(got) != 0 {
 		t.Errorf("variables %q", got)
 	}
@@ -118,7 +118,7 @@ func TestMissingGranaryIsANote(t *testing.T) {
 
 func TestOurs(t *testing.T) {
 	for name, want := range map[string]bool{"granary": true, "granary:thp=on": true, "granary2": false, "glibc": false} {
-		if got := (Contender{Name: name}).IsGranary(); got != want {
+		if got := (Allocator{Name: name}).IsGranary(); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -46,7 +46,7 @@ func Peers() ([]Peer, error) {
 var Commands = []cli.Command{
 	{
 		Name: "peers list", Summary: "list the allocators on this machine, and those that could be",
-		Examples: []cli.Example{{Line: "peers list", Does: "what `granary bench` would compare, with versions"}},
+		Examples: []cli.Example{{Line: "peers list", Does: "the allocators that `granary bench` would compare, with versions"}},
 		Setup: func(*pflag.FlagSet) cli.Action {
 			return cli.Arguments(0, 0, "no argument", func(_ context.Context, env cli.Env, _ []string) error { return listPeers(env) })
 		},
@@ -54,7 +54,7 @@ var Commands = []cli.Command{
 	{
 		Name: "peers install", Usage: "[NAME...] [--dir DIR]", Summary: "put other allocators on this machine, to compare with",
 		About: "Packages are installed with apt-get, which takes root; crates are fetched with cargo, at pinned versions, and built as preload libraries, " +
-			"which takes cargo, a C and C++ compiler, make and cmake. Without names everything is put there. The libraries lie in DIR/lib, with their versions beside them.",
+			"which takes cargo, a C and C++ compiler, make and cmake. Without names it installs all. The libraries are in DIR/lib, with their versions beside them.",
 		Examples: []cli.Example{{Line: "peers install snmalloc mimalloc3", Does: "build two of them"}},
 		Takes:    cli.Words, Setup: installSetup,
 	},
@@ -90,14 +90,14 @@ func listPeers(env cli.Env) error {
 }
 
 // present is true of a peer that is on the machine.
-func (p Peer) present(found []Contender, dirs []string) bool {
+func (p Peer) present(found []Allocator, dirs []string) bool {
 	if p.Package != "" {
 		return slices.ContainsFunc(dirs, func(dir string) bool {
 			_, err := os.Stat(filepath.Join(dir, p.Library))
 			return err == nil
 		})
 	}
-	return slices.ContainsFunc(found, func(c Contender) bool {
+	return slices.ContainsFunc(found, func(c Allocator) bool {
 		return strings.TrimSuffix(filepath.Base(c.Path), ".so") == p.Name
 	})
 }

@@ -72,7 +72,7 @@ func TestInstallRefusesUnknownNames(t *testing.T) {
 	}
 }
 
-// A script in the place of bash shows what would be run.
+// A script that replaces bash prints the commands.
 func TestInstallRunsTheBuildScriptThatItCarries(t *testing.T) {
 	bin, dir := t.TempDir(), t.TempDir()
 	for _, tool := range []string{"cargo", "g++", "make", "cmake"} {

@@ -8,10 +8,10 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// A dialect is how an allocator reads its settings. With a variable, all settings stand in it, as
+// A dialect is the syntax of an allocator's settings. With a variable, all settings are in it, as
 // name, pair, value, separated by list; with a prefix, each is a variable of its own.
 type dialect struct {
-	name     string // contenders whose name holds it speak the dialect
+	name     string // allocators whose name contains it use the dialect
 	variable string
 	pair     string
 	list     string
@@ -26,12 +26,12 @@ var dialects = []dialect{
 	{name: "glibc", variable: "GLIBC_TUNABLES", pair: "=", list: ":", prefix: "glibc.malloc."},
 }
 
-// Variants are settings that people run allocators with, as contenders beside the plain ones.
+// Variants are settings that people run allocators with, as allocators in addition to the plain ones.
 var Variants = []string{"glibc:MALLOC_ARENA_MAX=2", "jemalloc:background_thread=true", "new-jemalloc:background_thread=true", "granary:dirty_decay_ms=100"}
 
 // withSettings parses NAME:SETTING=VALUE[+SETTING=VALUE...]. A setting in capital letters is an
 // environment variable; the other settings use the allocator's own option syntax.
-func withSettings(item string, known []Contender, missing []string) (Contender, error) {
+func withSettings(item string, known []Allocator, missing []string) (Allocator, error) {
 	name, settings, _ := strings.Cut(item, ":")
 	base, err := named(name, known, missing)
 	if err != nil {
@@ -107,7 +107,7 @@ func set(env []string, allocator, key, value string) ([]string, error) {
 }
 
 // AddVariants appends to a selection the Variants whose allocator is in it.
-func AddVariants(selected []Contender) []Contender {
+func AddVariants(selected []Allocator) []Allocator {
 	out := slices.Clone(selected)
 	for _, item := range Variants {
 		if c, err := withSettings(item, selected, nil); err == nil { // else its allocator is not there

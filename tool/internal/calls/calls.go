@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Trace is what was seen of the calls while a process was traced.
+// A Trace holds the calls of a process during the trace.
 type Trace struct {
 	Title       string    `json:"process"`
 	Seconds     float64   `json:"seconds"`
@@ -38,7 +38,7 @@ type Trace struct {
 	Taken       time.Time `json:"taken"`
 }
 
-// A Range counts what lies above Above, up to UpTo; UpTo 0 is no bound.
+// A Range counts the values above Above, up to UpTo; UpTo 0 is no bound.
 type Range struct {
 	Above uint64 `json:"above"`
 	UpTo  uint64 `json:"up_to,omitempty"`
@@ -54,7 +54,7 @@ type Thread struct {
 	Frees       uint64 `json:"frees"` // of traced objects
 }
 
-// A Stack is one way to the allocator, functions from the innermost one on.
+// A Stack is one call stack of the allocator, the innermost function first.
 type Stack struct {
 	Functions   []string `json:"functions"`
 	Allocations uint64   `json:"allocations"`

@@ -64,7 +64,7 @@ func trace(ctx context.Context, env cli.Env, arg string, wait time.Duration) (t 
 		return nil, cli.Usagef("a core file makes no calls: name a running process")
 	}
 	if _, terminal := term.Width(env.Stderr); terminal {
-		fmt.Fprintf(env.Stderr, "tracing for %v; ctrl-c shows what there is\n", wait)
+		fmt.Fprintf(env.Stderr, "tracing for %v; ctrl-c ends it early\n", wait)
 	}
 	f := symbol.NewFinder(env.Getenv)
 	f.FunctionsOnly = true

@@ -18,7 +18,7 @@ type Env struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Environ []string
-	Exe     string // where this program itself lies; it finds its library beside it
+	Exe     string // path of this program; the library is beside it
 	Version string
 }
 

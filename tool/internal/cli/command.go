@@ -67,9 +67,9 @@ func (c Command) ExitCodes() []Exit {
 func words(args []string, least, most int, what string) error {
 	switch {
 	case len(args) < least:
-		return Usagef("say %s", what)
+		return Usagef("give %s", what)
 	case most >= 0 && len(args) > most:
-		return Usagef("%q is one argument too many: give %s and nothing else", args[most], what)
+		return Usagef("%q is one argument too many: give only %s", args[most], what)
 	}
 	return nil
 }

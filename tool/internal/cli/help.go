@@ -82,7 +82,7 @@ func overview(w io.Writer, commands []Command) {
 	fmt.Fprintln(w, "\n`granary help COMMAND` explains a command; `granary help -a` lists all.")
 }
 
-const purpose = "granary runs programs under the Granary allocator, shows what their heaps hold,\nand measures Granary against other allocators."
+const purpose = "granary runs programs under the Granary allocator, inspects their heaps,\nand measures Granary against other allocators."
 
 // list is every command with its summary.
 func list(w io.Writer, commands []Command) {

@@ -30,7 +30,7 @@ and idle page tracking, or, on x86-64, BPF; the first line names the source, the
 arenas all pages are listed, as their objects are not known. granary ctl PID pageout moves cold memory to swap.`,
 	Examples: []cli.Example{
 		{Line: "cold 812", Does: "watch for 30 seconds"},
-		{Line: "cold redis-server --seconds 600", Does: "find what was not accessed for ten minutes"},
+		{Line: "cold redis-server --seconds 600", Does: "find memory without an access for ten minutes"},
 		{Line: "cold 812 --json | jq .classes", Does: "for a script"},
 	},
 	Setup: setup,
@@ -72,7 +72,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 func (o options) report(ctx context.Context, env cli.Env, name string, clock clock) (r Report, err error) {
 	proc := procfs.Live()
 	if inspect.IsCore(name) {
-		return r, cli.Usagef("a core file does not tell what was accessed: give the PID or the name of a process")
+		return r, cli.Usagef("a core file does not record accesses: give the PID or the name of a process")
 	}
 	s, err := inspect.OpenSubject(proc, name)
 	if err != nil {

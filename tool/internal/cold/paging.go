@@ -31,7 +31,7 @@ type Outcome struct {
 	Paged
 	Before Usage `json:"before"`
 	After  Usage `json:"after"`
-	// MajorFaults are the reads from swap or files that the process waited for, as the kernel counts them.
+	// MajorFaults is the kernel's count of reads from swap or files that the process waited for.
 	MajorFaults uint64 `json:"major_faults"`
 }
 

@@ -68,7 +68,7 @@ func (s *Sampler) top() uint64 {
 	return stackTop
 }
 
-// wantStacks asks for call chains, registers and the top of the stack besides.
+// wantStacks also requests call chains, registers and the top of the stack.
 func (s *Sampler) wantStacks(attr *unix.PerfEventAttr) {
 	attr.Sample_type |= unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
 	attr.Sample_stack_user = uint32(s.top())

@@ -11,7 +11,7 @@ import (
 
 // CodeOf returns the address ranges of an allocator's code in a process: the whole library, or the
 // malloc part of the C library.
-func CodeOf(proc procfs.FS, pid int, c allocators.Contender) ([]Range, error) {
+func CodeOf(proc procfs.FS, pid int, c allocators.Allocator) ([]Range, error) {
 	maps, err := proc.Maps(pid)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func mallocOf(path string) (Range, error) {
 	return widen(r, symbols), nil
 }
 
-// slack bounds how far before and after its exported functions the rest of malloc.o may lie.
+// slack bounds the distance of the rest of malloc.o from its exported functions.
 const slack = 24 << 10
 
 func widen(r Range, symbols []elf.Symbol) Range {

@@ -155,7 +155,7 @@ func (s *Sampler) drain() {
 }
 
 // read takes the records out of a ring. The first page is struct perf_event_mmap_page, where data_head
-// and data_tail stand at offset 1024.
+// and data_tail are at offset 1024.
 func (s *Sampler) read(ring []byte) {
 	head := (*uint64)(unsafe.Pointer(&ring[1024]))
 	tail := (*uint64)(unsafe.Pointer(&ring[1032]))
@@ -206,7 +206,7 @@ type Share struct {
 	Kernel    float64
 }
 
-// Stop ends the sampling and counts the samples within the allocator's code, which may lie elsewhere in each
+// Stop ends the sampling and counts the samples within the allocator's code, which has another address in each
 // process.
 func (s *Sampler) Stop(allocator func(pid int) []Range) Share {
 	close(s.stop)

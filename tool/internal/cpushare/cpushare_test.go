@@ -33,7 +33,7 @@ func TestCountKnownAnswer(t *testing.T) {
 	}
 }
 
-func libc(t *testing.T) allocators.Contender {
+func libc(t *testing.T) allocators.Allocator {
 	t.Helper()
 	finder := allocators.Finder{LibraryDirs: shipped.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
 	selected, _, err := finder.Select("glibc")

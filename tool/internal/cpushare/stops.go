@@ -15,8 +15,8 @@ import (
 )
 
 // Stops samples where the kernel gives no samples: many times a second it stops threads that are running for some
-// microseconds and asks where they are. Only moments outside system calls tell something: the allocator's part of them,
-// times the part of the CPU time that is the user's, is the share. A page fault counts for the code that met it.
+// microseconds and reads their program counters. Only stops outside system calls are used: the allocator's part of them,
+// times the part of the CPU time that is the user's, is the share. A page fault is charged to the code that caused it.
 type Stops struct {
 	proc  procfs.FS
 	pids  func() []int
@@ -226,7 +226,7 @@ func (s *Stops) parent(pid int) int {
 	return parent
 }
 
-// Stop ends the sampling and counts, as that of a Sampler does.
+// Stop ends the sampling and counts the samples, as Stop of a Sampler does.
 func (s *Stops) Stop(allocator func(pid int) []Range) Share {
 	close(s.stop)
 	select {

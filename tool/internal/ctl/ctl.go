@@ -85,8 +85,8 @@ var Row = cli.Command{
 		{Line: "ctl redis-server set hard_limit=2GiB", Does: "refuse memory above that"},
 		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options in one call"},
 		{Line: "ctl 812 reset", Does: "measure peaks from now on"},
-		{Line: "ctl 812 pageout --older 30m", Does: "watch for half an hour, then page out what was not accessed"},
-		{Line: "ctl 812 pageout --older 1h --keep", Does: "continue, with what becomes cold later"},
+		{Line: "ctl 812 pageout --older 30m", Does: "watch for half an hour, then page out memory without an access"},
+		{Line: "ctl 812 pageout --older 1h --keep", Does: "continue with memory that becomes cold later"},
 	},
 	Exits: []cli.Exit{
 		{Code: 0, Meaning: "done"},
@@ -117,12 +117,12 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	var o settings
 	fs.BoolVar(&o.json, "json", false, "print JSON; sizes are bytes")
 	fs.DurationVar(&o.timeout, "timeout", 5*time.Second, "wait this `duration` for the answer")
-	fs.DurationVar(&o.older, "older", 10*time.Minute, "with pageout, page out what was not accessed for this `duration`; it is watched that long first")
+	fs.DurationVar(&o.older, "older", 10*time.Minute, "with pageout, page out memory without an access for this `duration`; the command first watches for that long")
 	fs.StringVar(&o.rate, "rate", "64MiB", "with pageout, page out at most this `size` in a second")
 	fs.BoolVar(&o.keep, "keep", false, "with pageout, continue until the process ends or you interrupt")
 	return func(ctx context.Context, env cli.Env, args []string) error {
 		if len(args) < 2 {
-			return cli.Usagef("say the PID or the name of a process and one of %s", strings.Join(Names(), ", "))
+			return cli.Usagef("give the PID or the name of a process and one of %s", strings.Join(Names(), ", "))
 		}
 		pid, err := inspect.FindProcess(procfs.Live(), args[0])
 		if err != nil {
@@ -208,11 +208,11 @@ func find(name string, words []string) (verb, error) {
 		case v.words < 0 && len(words) > 0:
 			return v, cli.Usagef("%s takes no further words, not %q", name, words[0])
 		case len(words) < v.words:
-			return v, cli.Usagef("say what to %s: NAME:VALUE, as in dirty_decay_ms:1000; `granary stats PID --options` lists the names", name)
+			return v, cli.Usagef("name the option to %s: NAME:VALUE, as in dirty_decay_ms:1000; `granary stats PID --options` lists the names", name)
 		}
 		return v, nil
 	}
-	return verb{}, cli.Usagef("a process cannot be asked to %q: choose from %s", name, strings.Join(Names(), ", "))
+	return verb{}, cli.Usagef("there is no request %q: choose from %s", name, strings.Join(Names(), ", "))
 }
 
 func rss(proc procfs.FS, pid int) (uint64, error) {

@@ -24,12 +24,12 @@ func call(args ...string) (string, string, int) {
 
 func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                      "say the PID or the name of a process and one of purge, flush, reset, set, pageout",
-		"1":                     "say the PID or the name of a process and one of purge, flush, reset, set, pageout",
+		"":                      "give the PID or the name of a process and one of purge, flush, reset, set, pageout",
+		"1":                     "give the PID or the name of a process and one of purge, flush, reset, set, pageout",
 		"x purge":               `there is no process called "x"`,
 		"1 clean":               `a process cannot be asked to "clean": choose from purge, flush, reset, set, pageout`,
 		"1 purge now":           `purge takes no further words, not "now"`,
-		"1 set":                 "say what to set: NAME:VALUE",
+		"1 set":                 "name the option to set: NAME:VALUE",
 		"1 purge --now":         "unknown flag: --now",
 		"1 pageout now":         `pageout takes no further words, not "now"`,
 		"1 pageout --older 1ms": "--older must be 1s to 720h",
@@ -152,7 +152,7 @@ func TestAStoppedProcessDoesNotAnswerUntilItGoesOn(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// What was asked for meanwhile is done now, although nobody asks again.
+	// The request made before is served now, without another request.
 	if after := fallsTo(t, pid, 60<<20); after > 60<<20 {
 		t.Errorf("ten seconds after it went on, RSS is %d", after)
 	}

@@ -54,7 +54,7 @@ func flushed(t *testing.T, conf string) (pid int, start, full uint64) {
 		return memory.RSS
 	}
 	ask("ping")
-	ask("info", "memory") // what it needs to answer is there from the start
+	ask("info", "memory") // the memory that it needs to answer exists from the start
 	start = rss()
 	mib := 64
 	if n, err := strconv.Atoi(os.Getenv("GRANARY_FLUSH_MIB")); err == nil {
@@ -74,7 +74,7 @@ func flushed(t *testing.T, conf string) (pid int, start, full uint64) {
 	return 0, 0, 0
 }
 
-// near is what RSS may be when everything was freed: a tenth above the start.
+// near is the allowed RSS after everything was freed: a tenth above the start.
 func near(start uint64) uint64 { return start + start/10 }
 
 func TestAFlushedRedisIsSmallAgainByItself(t *testing.T) {

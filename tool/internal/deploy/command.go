@@ -32,7 +32,7 @@ restarted as it was, and the end of its log shown. Where systemd does not run, i
 		Examples: []cli.Example{
 			{Line: "enable mariadb --restart", Does: "restart MariaDB under Granary, and check it"},
 			{Line: "enable redis --dry-run", Does: "show the file and the commands"},
-			{Line: "enable nginx --option dirty_decay_ms=5000", Does: "with an option; it counts from the next restart on"},
+			{Line: "enable nginx --option dirty_decay_ms=5000", Does: "with an option; in effect from the next restart on"},
 			{Line: "enable mariadb --root /srv/image", Does: "in the image of a system, which is not running"},
 		},
 		Exits: []cli.Exit{
@@ -86,7 +86,7 @@ func (o *options) place(fs *pflag.FlagSet) {
 
 func (o *options) patience(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.restart, "restart", false, "restart the service and check it")
-	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, how long it must run before it counts as up (`duration`)")
+	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, the time that it must run to count as started (`duration`)")
 	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --restart, how long to wait for that, once systemd has started it (`duration`)")
 }
 
@@ -95,7 +95,7 @@ func setupEnable(fs *pflag.FlagSet) cli.Action {
 	o.patience(fs)
 	fs.StringArrayVar(&o.set, "option", nil, "an option of the library, as `name=value`; may be given again")
 	fs.BoolVar(&o.hardened, "hardened", false, "the same as --option hardened=true: check every malloc and free, at a cost")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "print the actions, and do nothing")
 	fs.StringVar(&o.lib, "lib", "", "the `library` to preload (default: libgranary.so beside this command, or installed)")
 	o.place(fs)
 	return cli.Arguments(1, 1, "the name of a service, as in `granary enable mariadb`", func(ctx context.Context, env cli.Env, args []string) error {
@@ -110,7 +110,7 @@ func setupDisable(fs *pflag.FlagSet) cli.Action {
 	o.place(fs)
 	return func(ctx context.Context, env cli.Env, args []string) error {
 		if *all == (len(args) == 1) || len(args) > 1 {
-			return cli.Usagef("say the name of a service, as in `granary disable mariadb`, or --all")
+			return cli.Usagef("give the name of a service, as in `granary disable mariadb`, or --all")
 		}
 		return o.disable(ctx, env, args)
 	}
@@ -130,7 +130,7 @@ func (o options) disable(ctx context.Context, env cli.Env, names []string) error
 		return fmt.Errorf("systemd does not run here: take LD_PRELOAD out where it was set, and restart %s", names[0])
 	}
 	if m.manager == nil {
-		m.manager = image{m.root} // drop-ins that lie here without systemd
+		m.manager = image{m.root} // drop-ins in a root without systemd
 		m.live = false
 	}
 	var errs []error

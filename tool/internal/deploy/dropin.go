@@ -23,7 +23,7 @@ type dropIn struct {
 	version   string // of this command
 	preload   []string
 	options   string   // GRANARY_CONF, or ""
-	execPaths []string // what the unit must be allowed to execute besides
+	execPaths []string // files that the unit must also be allowed to execute
 }
 
 // library is the first of what is preloaded: Granary.
@@ -47,7 +47,7 @@ func (d dropIn) variables() []string {
 func (d dropIn) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s` (Granary %s), which writes this file anew each time.\n", mark, d.service, d.version)
-	fmt.Fprintf(&b, "# `granary disable %s` removes it. Put what is yours into another file.\n[Service]\n", d.service)
+	fmt.Fprintf(&b, "# `granary disable %s` removes it. Put your own settings into another file.\n[Service]\n", d.service)
 	for _, v := range d.variables() {
 		fmt.Fprintf(&b, "Environment=\"%s\"\n", strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(v))
 	}

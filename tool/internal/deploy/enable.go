@@ -19,8 +19,8 @@ type machine struct {
 	live    bool   // services run here, so that they can be reloaded and restarted
 	proc    procfs.FS
 	manager manager
-	// settle is how long a service must run under Granary before it counts as up; patience is how long
-	// that may take after systemd has started it.
+	// settle is the time that a service must run under Granary to count as started; patience is the time
+	// that this may take after systemd has started it.
 	settle, patience time.Duration
 	say              func(format string, args ...any)
 }
@@ -180,7 +180,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// back undoes what enable did, also after an interrupt, and says how things stand.
+// back undoes enable, also after an interrupt, and reports the state.
 func (m machine) back(ctx context.Context, p plan, restarted bool, began time.Time, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	var log string

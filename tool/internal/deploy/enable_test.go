@@ -106,7 +106,7 @@ func TestServicesComeUpUnderGranaryAndGoBack(t *testing.T) {
 	}
 }
 
-// back disables a unit and looks that nothing of Granary is left.
+// back disables a unit and checks that nothing of Granary is left.
 func back(t *testing.T, m machine, id string) {
 	t.Helper()
 	ctx := context.Background()
@@ -138,7 +138,7 @@ func readFile(t *testing.T, path string) string {
 	return string(data)
 }
 
-// Services that do not come up, each in its own way; after each everything is as it was.
+// Services that do not start, each for another reason; after each the unit is as it was.
 func TestServicesThatDoNotComeUpAreTakenBack(t *testing.T) {
 	library := testkit.Library(t)
 	redis := redisUnit(t)
@@ -216,7 +216,7 @@ func TestAServiceThatIsStartedAgainAndAgainIsNotUp(t *testing.T) {
 	}
 }
 
-// A drop-in that is read later wins over ours: that is found before anything is restarted.
+// A drop-in that is read later overrides Granary's: enable finds it before it restarts anything.
 func TestALaterDropInIsNamed(t *testing.T) {
 	library := testkit.Library(t)
 	m, _, s := host(t, map[string]string{"a.service": "/bin/sleep 1000"})

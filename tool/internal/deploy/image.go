@@ -17,7 +17,7 @@ import (
 // image is a system that does not run, in a folder. Only its files are read.
 type image struct{ root string }
 
-// unitDirs are where unit files lie, what counts first in front.
+// unitDirs are the folders of unit files; earlier ones take precedence.
 var unitDirs = []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 func (m image) find(_ context.Context, names []string) (unit, error) {

@@ -23,7 +23,7 @@ func integration(t *testing.T, name string) string {
 	return readFile(t, filepath.Join(repository, "integrations", name))
 }
 
-// What one file calls an image, a path or a volume, the others call the same.
+// Images, paths and volumes have the same names in all files.
 func TestImagesAndManifestsAgree(t *testing.T) {
 	version := strings.TrimSpace(readFile(t, repository+"VERSION"))
 	files := map[string]string{"chart": render(t, nil)}

@@ -81,7 +81,7 @@ func show(ctx context.Context, id string) (unit, error) {
 		}
 	}
 	if own := u.properties["Id"]; own != "" {
-		u.id = own // of an alias, the unit it stands for
+		u.id = own // of an alias, the name of the unit itself
 	}
 	return u, nil
 }

@@ -16,8 +16,8 @@ import (
 type plan struct {
 	unit   unit
 	drop   dropIn
-	path   string   // of the drop-in, as the system with the root sees it
-	notes  []string // what the user should know besides
+	path   string   // of the drop-in, inside the root
+	notes  []string // further notes for the user
 	before string   // the text of the drop-in that there was, or ""
 }
 

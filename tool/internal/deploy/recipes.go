@@ -86,7 +86,7 @@ func tellRecipes(out io.Writer, root string, s Service, d dropIn) {
 			}
 			head := r.where
 			if fits {
-				head += " (what this host seems to be)"
+				head += " (this host, it seems)"
 			}
 			fmt.Fprintf(out, "%s\n    %s\n", head, strings.Join(lines, "\n    "))
 		}

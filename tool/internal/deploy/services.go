@@ -11,7 +11,7 @@ import (
 // A Service is a row of what can be named in short. Every other systemd unit is named in full.
 type Service struct {
 	Name  string
-	Units []string // what distributions call its unit; the first that there is counts; may hold *
+	Units []string // the names of its unit in distributions; the first that exists applies; may contain *
 	// Defaults is the file below /etc/default that its init script reads.
 	Defaults string
 	// Safe says that it is started by mysqld_safe where there is no systemd.
@@ -27,7 +27,7 @@ var Services = []Service{
 	{Name: "mariadb", Units: []string{"mariadb", "mysqld", "mysql"}, Defaults: "mariadb", Safe: true, Note: mysqlNote},
 	{Name: "mysql", Units: []string{"mysql", "mysqld", "mariadb"}, Defaults: "mysql", Safe: true, Note: "Granary is then in @@version_malloc_library of MariaDB; MySQL has no such variable"},
 	{Name: "redis", Units: []string{"redis-server", "redis", "redis_6379"}, Defaults: "redis-server",
-		Note: "INFO memory shows mem_allocator as it was when Redis was compiled; `granary status` shows what it calls"},
+		Note: "INFO memory shows the mem_allocator that Redis was compiled with; `granary status` shows the allocator that it calls"},
 	{Name: "valkey", Units: []string{"valkey-server", "valkey"}, Defaults: "valkey-server"},
 	{Name: "nginx", Units: []string{"nginx"}, Defaults: "nginx",
 		Note: "`nginx -s reload` keeps the allocator: only a restart of the master process changes it"},

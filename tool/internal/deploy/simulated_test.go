@@ -50,14 +50,14 @@ func simulate(s simulated, program string, words []string) int {
 	return 0
 }
 
-// guard ends what the services left running once the test that holds the other end of its input is gone,
+// guard ends the remaining processes of the services when the test, which has the other end of its input, has ended,
 // also if that was killed.
 func (s simulated) guard() int {
 	_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it
 	states, _ := filepath.Glob(filepath.Join(s.dir, "state/*.pid"))
 	for _, path := range states {
 		if pid := s.pid(strings.TrimSuffix(filepath.Base(path), ".pid")); pid != 0 {
-			_ = syscall.Kill(-pid, syscall.SIGKILL) // a session of its own; it may end by itself meanwhile
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // a separate session; it may have ended already
 		}
 	}
 	return 0
@@ -68,7 +68,7 @@ func (s simulated) watch(t *testing.T) {
 	t.Helper()
 	c := exec.Command(os.Args[0], "guard")
 	c.Env = append(os.Environ(), "SIMULATED_SYSTEMD="+s.dir)
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what kills the test must not reach it
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a signal that kills the test must not reach it
 	held, err := c.StdinPipe()
 	if err == nil {
 		err = c.Start()
@@ -118,7 +118,7 @@ func (s simulated) do(verb, id string) error {
 	return nil
 }
 
-// load remembers what the files say now.
+// load stores the present content of the files.
 func (s simulated) load() error {
 	paths, _ := filepath.Glob(filepath.Join(s.dir, "lib/systemd/system/*.service"))
 	for _, p := range paths {

@@ -33,7 +33,7 @@ func (u unit) number(name string) int {
 
 func (u unit) active() bool { return u.is("ActiveState", "active") }
 
-// environment is the value of a variable that the unit sets, as its files stand.
+// environment is the value of a variable that the unit's files set.
 func (u unit) environment(name string) string {
 	var out string
 	for _, word := range split(u.properties["Environment"]) {

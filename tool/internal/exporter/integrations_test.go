@@ -66,7 +66,7 @@ func TestRulesAndDashboardNameOnlyMetricsThatExist(t *testing.T) {
 	}
 }
 
-// A dashboard as Grafana's schema has it, as far as ours goes; other fields are refused.
+// The part of Grafana's schema that this dashboard uses; other fields are refused.
 type dashboard struct {
 	Title, UID, Refresh string
 	Tags                []string
@@ -122,7 +122,7 @@ func (p panel) overlaps(q panel) bool {
 	return a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H
 }
 
-// apart checks that no panel lies over another of the same row.
+// apart checks that no panel overlaps another of the same row.
 func apart(t *testing.T, panels []panel) {
 	t.Helper()
 	for i, p := range panels {
@@ -189,7 +189,7 @@ func checkPanels(t *testing.T, board dashboard, panels []panel) {
 
 var variableUse = regexp.MustCompile(`\$([a-z_]+)`)
 
-// Prometheus has the last word on what a query is.
+// Prometheus' own parser checks the queries.
 func TestQueriesOfTheDashboardAreQueries(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

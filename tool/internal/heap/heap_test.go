@@ -233,7 +233,7 @@ func TestOverwrittenStructuresAreNamed(t *testing.T) {
 		t.Skipf("the memory of the process cannot be written: %v", err)
 	}
 	defer memory.Close()
-	// All but the head of each range, which links them; a page at a time, as what was never touched
+	// All but the head of each range, which links them; a page at a time, because untouched memory
 	// stays so.
 	for _, r := range h.Metadata {
 		for at := r.Start + 4096; at < min(r.End, r.Start+1<<20); at += 512 {
@@ -249,7 +249,7 @@ func TestOverwrittenStructuresAreNamed(t *testing.T) {
 	t.Log(strings.TrimSpace(errs))
 }
 
-// Pages are listed with what they hold and whose it is; those that are full, empty or clean are not.
+// Partly used pages are listed with their objects and stacks; full, empty and clean pages are not.
 func TestPagesThatAreHeld(t *testing.T) {
 	held := Held(example(), map[uint64]string{base + 1<<30: "Put < main"})
 	held.Title = "process 812 (app), Granary 0.1.0"

@@ -19,7 +19,7 @@ const (
 	maxRegions = 1 << 12
 )
 
-// arenas reads where the heaps of the program's own lie. A library that does not tell has none.
+// arenas reads the arenas of the program. A library without a list of arenas has none.
 func (w *walker) arenas() error {
 	first, ok := w.c.first("arenas.first")
 	if !ok {
@@ -65,7 +65,7 @@ func (w *walker) regions(a *Arena, address uint64, count int) error {
 		bytes, _ := number(row, w.l.constant("region.size"), 8)
 		hooked, _ := number(row, w.l.constant("region.hooked"), 1)
 		if at == 0 || at>>48 != 0 || bytes == 0 || bytes > 1<<46 {
-			w.damage("arena %d says that %d bytes of it lie at %#x", a.Index, bytes, at)
+			w.damage("arena %d claims %d bytes at %#x", a.Index, bytes, at)
 			continue
 		}
 		if to := (Range{at, at + bytes}); hooked != 0 {

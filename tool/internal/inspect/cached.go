@@ -8,7 +8,7 @@ import (
 // maxMagazines bounds the list of one class's magazines.
 const maxMagazines = 1 << 20
 
-// cached marks the objects that lie free in the caches and in the depot: no slab counts them as free.
+// cached marks the free objects in the caches and in the depot, which the slabs do not count as free.
 func (w *walker) cached() error {
 	var addresses []uint64
 	for i := range w.c.caches {

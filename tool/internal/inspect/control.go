@@ -47,7 +47,7 @@ func StopProfile() Command { return Command{name: "profile_stop"} }
 
 // An Ack is the answer to a Command.
 type Ack struct {
-	Bytes uint64        // given back (Purge), or sent from the caches to the slabs (Flush)
+	Bytes uint64        // purged, or moved from the caches to the slabs (Flush)
 	After time.Duration // from the request to the answer
 }
 
@@ -151,7 +151,7 @@ func (t *Target) answer(c Command) (Ack, error) {
 func (t *Target) noAnswer(c Command, waited time.Duration) error {
 	why := "it has no helper thread and will do it when it next allocates or frees beyond its caches"
 	if stat, err := procfs.Live().Stat(t.PID); err == nil && strings.ContainsAny(stat.State, "Tt") {
-		why = "it is stopped and will do it when it goes on"
+		why = "it is stopped, and serves the request when it continues"
 	} else if v, err := t.figure("upkeep.helper"); err == nil && v == t.layout.constant("upkeep.helper_runs") {
 		why = "its helper thread could not be woken from here and will do it when it next wakes"
 	}
@@ -234,7 +234,7 @@ func (b *bell) wake() {
 	}
 	const futexWake = 1
 	address := uintptr(unsafe.Pointer(&b.page[b.offset]))
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address, futexWake, math.MaxInt32, 0, 0, 0) // nobody waits, or some do
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address, futexWake, math.MaxInt32, 0, 0, 0) // no thread waits, or some do
 }
 
 func (b *bell) close() {

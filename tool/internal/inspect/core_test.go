@@ -14,7 +14,7 @@ import (
 )
 
 // A process that has lived for a while leaves a core file that needs no other file: not even that of
-// the library, which may be another by the time somebody looks.
+// the library, which may have been replaced since.
 func TestACoreOutlivesItsLibrary(t *testing.T) {
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err != nil || string(pattern) != "core\n" {
@@ -34,7 +34,7 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 	cmd.Env = append(os.Environ(), "GRANARY_CONF=dirty_decay_ms:20")
 	h := start(t, cmd)
 	target := mustOpen(t, h.pid())
-	// Until the helper has nothing left to give back: what is on its way counts as used.
+	// Until the background thread has nothing left to purge: memory in transit counts as used.
 	last := uint64(0)
 	for range 200 {
 		s := mustSnapshot(t, target)
@@ -46,7 +46,7 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 		last = released
 		time.Sleep(200 * time.Millisecond)
 	}
-	syscall.Kill(h.pid(), syscall.SIGSTOP) // or the helper goes on to empty slabs
+	syscall.Kill(h.pid(), syscall.SIGSTOP) // or the background thread continues to empty slabs
 	before := mustSnapshot(t, target)
 	if err := os.Remove(copied); err != nil {
 		t.Fatal(err)

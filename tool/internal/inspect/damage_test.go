@@ -10,7 +10,7 @@ import (
 
 const recordedPage = 1 << 12
 
-// A recording is the memory of a target as far as it was read once.
+// A recording is the part of a target's memory that one reading reads.
 type recording struct {
 	from  memory // nil once it is complete
 	pages map[uint64][]byte
@@ -46,7 +46,7 @@ func (r *recording) page(address uint64) ([]byte, error) {
 	return page, err
 }
 
-// record keeps what a whole look at a small heap reads.
+// record keeps all memory that is read to inspect a small heap.
 func record(t testing.TB) (*recording, []image) {
 	h := hold(t, "stop-small", quiet)
 	waitForState(t, h.pid(), "T")
@@ -63,7 +63,7 @@ func record(t testing.TB) (*recording, []image) {
 	return r, images
 }
 
-// look does everything that can be done with a target.
+// look calls every function that reads a target.
 func look(m memory, images []image) error {
 	target, err := open(m, images)
 	if err != nil {
@@ -80,7 +80,7 @@ func look(m memory, images []image) error {
 	return nil
 }
 
-// damaged is a copy of r with eight bytes changed for each sixteen of `how`: where, and to what, which
+// damaged is a copy of r with eight bytes changed for each sixteen of `how`: the address and the value, which
 // is often an address of something else.
 func (r *recording) damaged(how []byte) *recording {
 	pages := make([]uint64, 0, len(r.pages))
@@ -109,7 +109,7 @@ func (r *recording) damaged(how []byte) *recording {
 	return out
 }
 
-// Whatever is overwritten, a look ends, without a crash. Errors are fine.
+// Whatever is overwritten, reading ends without a crash. Errors are fine.
 func FuzzDamagedHeaps(f *testing.F) {
 	r, images := record(f)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -51,7 +51,7 @@ func moved(a, b *Snapshot) (most uint64) {
 // batch is how many objects move between layers at a time.
 const batch = 62
 
-// inside bounds what is on its way under locks that were held: nothing if all were free.
+// inside bounds the bytes in transit under locks that were held: nothing if all were free.
 func (c *capture) inside() (bytes uint64) {
 	l := c.t.layout
 	small := l.constant("classes.small")
@@ -206,7 +206,7 @@ func (row classRow) lists(class uint64) []uint64 {
 	return []uint64{class, row.readyList}
 }
 
-// objectsIn is how many objects lie below the cursor of one of the class's lists; 0 for an impossible one.
+// objectsIn is the number of objects below the cursor of one of the class's lists; 0 for an impossible cursor.
 func (row classRow) objectsIn(list, cursor, firstLong uint64) uint64 {
 	floor, capacity := row.shortFloor, row.shortCapacity
 	switch {

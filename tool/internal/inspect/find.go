@@ -149,7 +149,7 @@ func visitNotes(notes []byte, visit func(name string, kind uint32, descriptor []
 	}
 }
 
-// parseNotes walks the notes that lie at `address`.
+// parseNotes reads the notes at `address`.
 func parseNotes(notes []byte, address uint64, image image) (marks []mark) {
 	visitNotes(notes, func(name string, kind uint32, descriptor []byte, offset int) {
 		if kind != noteType || name != noteName {

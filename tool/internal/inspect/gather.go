@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Structures lie side by side in the allocator's own memory: where no more than this many bytes are
+// Structures are close to each other in the allocator's metadata: if no more than this many bytes are
 // between two of them, they are read as one piece, of at most maxRun bytes.
 const (
 	maxGap = 256

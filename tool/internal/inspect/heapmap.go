@@ -59,8 +59,8 @@ type Slab struct {
 	Objects    int
 	Free       int      // in the slab
 	Cached     int      // free, but in a cache or the depot
-	FreeBits   []uint64 // a bit for each object
-	CachedBits []uint64 // likewise
+	FreeBits   []uint64 // one bit for each object
+	CachedBits []uint64 // one bit for each object
 	CleanPages uint64   // a bit for each OS page that holds nothing
 }
 

@@ -25,7 +25,7 @@ func mustMap(t *testing.T, target *Target) *HeapMap {
 	return h
 }
 
-// mapAgrees compares what lies in the map with the figures.
+// mapAgrees compares the content of the map with the figures.
 func mapAgrees(t *testing.T, h *HeapMap, s *Snapshot) {
 	t.Helper()
 	var live, objects, slabs, partial, free, clean, cached, mapped, used, dirty, metadata, leaves uint64

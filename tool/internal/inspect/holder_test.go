@@ -32,7 +32,7 @@ func holder(t testing.TB) string {
 }
 
 func TestMain(m *testing.M) {
-	if pid := os.Getenv("GRANARY_INSPECT_PID"); pid != "" { // see TestAnotherUsersProcessIsRefused
+	if pid := os.Getenv("GRANARY_INSPECT_PID"); pid != "" { // TestAnotherUsersProcessIsRefused sets it
 		n, err := strconv.Atoi(pid)
 		if err == nil {
 			_, err = Open(n)
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A held is a running holder and what it said of its heap.
+// A held is a running holder and its figures of its heap.
 type held struct {
 	cmd  *exec.Cmd
 	said map[string]uint64
@@ -55,7 +55,7 @@ func (h *held) pid() int { return h.cmd.Process.Pid }
 
 var figure = regexp.MustCompile(`<granary name="([a-z_]+)" unit="[a-z]+" value="([0-9]+)"/>`)
 
-// hold starts the holder under the library with options, and waits until its heap stands.
+// hold starts the holder under the library with options, and waits until its heap is built.
 func hold(t testing.TB, mode, options string) *held {
 	t.Helper()
 	cmd := exec.Command(holder(t), mode)

@@ -12,7 +12,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
-// quiet keeps the heap as it is while it is looked at.
+// quiet keeps the heap unchanged while it is read.
 const quiet = "dirty_decay_ms:-1,background_thread:false"
 
 func mustOpen(t *testing.T, pid int) *Target {
@@ -34,7 +34,7 @@ func mustSnapshot(t *testing.T, target *Target) *Snapshot {
 	return s
 }
 
-// agree compares every figure with what the process said of itself.
+// agree compares every figure with the process' own figures.
 func agree(t *testing.T, s *Snapshot, said map[string]uint64) {
 	t.Helper()
 	if len(s.Metrics) != len(said) {
@@ -184,7 +184,7 @@ func TestLinkedProgramsAreRead(t *testing.T) {
 	}
 }
 
-// Another user's process is refused, in a sentence that says what is missing.
+// Another user's process is refused, and the message says what is missing.
 func TestAnotherUsersProcessIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes of two users")
@@ -198,7 +198,7 @@ func TestAnotherUsersProcessIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The test itself, as nobody: it must be able to read its own file.
+	// The test itself, as user nobody: it must be able to read its own file.
 	copied := filepath.Join("/tmp", "granary-inspect-test-"+itoa(os.Getpid()))
 	data, err := os.ReadFile(self)
 	if err == nil {

@@ -260,7 +260,7 @@ func (l *layout) check(d *decoder) {
 	}
 	for _, c := range l.cells {
 		if c.base >= knownBases && c.scale != 0 {
-			d.fail("a cell counts from an unknown place")
+			d.fail("a cell has an unknown base")
 		}
 	}
 	if d.err == nil {

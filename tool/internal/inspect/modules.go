@@ -7,10 +7,10 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// A Module is a mapping of a file that code may lie in.
+// A Module is a mapping of a file that may contain code.
 type Module struct {
 	Start, End, Offset uint64 // addresses, and where in the file it begins
-	Path               string // as the process sees it
+	Path               string // inside the process' root
 	BuildID            string // in hexadecimal; empty if the file has none
 }
 

@@ -88,7 +88,7 @@ func TestTheFileGoesWithTheProcess(t *testing.T) {
 	}
 }
 
-// A file that another user put there is not believed.
+// A file that another user wrote is ignored.
 func TestAFileOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of two users")
@@ -107,7 +107,7 @@ func TestAFileOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// A process in another PID namespace has two numbers: ours finds it, its own names what it publishes.
+// A process in another PID namespace has two numbers: the outer one finds it, its own is in the name of its published file.
 func TestAProcessOfAnotherPIDNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a PID namespace")

@@ -26,7 +26,7 @@ type Running struct {
 	Name    string   `json:"name"`              // "granary", "jemalloc" ..., "Go" for the Go runtime, "unknown"
 	Version string   `json:"version,omitempty"` // as far as its file says
 	How     string   `json:"how"`
-	Path    string   `json:"path"`             // the file it lies in
+	Path    string   `json:"path"`             // the file that contains it
 	Others  []Loaded `json:"others,omitempty"` // further allocators in the process, whose malloc is not the one called
 }
 

@@ -37,7 +37,7 @@ func startUnder(t *testing.T, environ []string, words ...string) int {
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"} {
-		files, _ := os.ReadDir(dir) // a machine has one of them
+		files, _ := os.ReadDir(dir) // one of them exists on a machine
 		for _, file := range files {
 			if s, ok := byLibrary(file.Name()); ok && s.name == name {
 				return filepath.Join(dir, file.Name())

@@ -39,15 +39,15 @@ type Lost struct {
 
 // Ends counts samples whose stack is not known to be whole.
 type Ends struct {
-	Cut     uint64 // at the most frames that are kept
-	Early   uint64 // at code or a frame from which there is no way on
+	Cut     uint64 // at the maximum depth
+	Early   uint64 // at code or a frame without a known caller
 	Guessed uint64 // whole or not, some frames were found by frame pointers alone
 }
 
 // Total is the number of all lost samples.
 func (l Lost) Total() uint64 { return l.Stacks + l.Samples + l.Reentered + l.Late }
 
-// A Stack is one way to allocate: return addresses, the innermost first. Times are since sampling was
+// A Stack is one call stack that allocated: return addresses, the innermost first. Times are since sampling was
 // switched on.
 type Stack struct {
 	Frames      []uint64
@@ -83,7 +83,7 @@ type Sample struct {
 	Class     int           // 0: a large block
 	Bytes     uint64        // that it takes
 	Requested uint64        // requested bytes
-	Objects   float64       // how many it stands for
+	Objects   float64       // how many objects it represents
 	At        time.Duration // when it was allocated, since sampling was switched on
 	Thread    int           // that allocated it
 }

@@ -11,7 +11,7 @@ type Snapshot struct {
 	// Consistent says that nothing changed while the figures were read, so that they are those of one
 	// moment. Where it is false, Bound is by how many bytes sums of them may be off: the most that a
 	// figure moved between two readings, or what a thread that was stopped inside the allocator may
-	// hold. What a thread has in its hands on its way between layers always counts as live or used:
+	// hold. Objects that a thread is moving between layers are always included in live or used:
 	// at most 62 objects or one span a thread.
 	Consistent bool        `json:"consistent"`
 	Bound      uint64      `json:"bound_bytes"`
@@ -35,14 +35,14 @@ type Metric struct {
 // A Class is the objects of one size. Counts are objects unless they say bytes.
 type Class struct {
 	Size    uint64 `json:"size"`    // bytes of an object
-	Smaller uint64 `json:"smaller"` // bytes of the next smaller class: requests lie above it
+	Smaller uint64 `json:"smaller"` // bytes of the next smaller class: requests are larger
 	Small   bool   `json:"small"`   // cut from slabs; others are a span of granules each
 
 	Allocations uint64 `json:"allocations"`
 	Frees       uint64 `json:"frees"`
 	Live        uint64 `json:"live"`
 	Cached      uint64 `json:"cached"`    // free, in the caches of the CPUs
-	Depot       uint64 `json:"depot"`     // free, on their way between caches
+	Depot       uint64 `json:"depot"`     // free, in transit between caches
 	SlabFree    uint64 `json:"slab_free"` // free, in slabs
 
 	Slabs        uint64 `json:"slabs"`

@@ -98,7 +98,7 @@ func (w *walker) bitWords(class int) int {
 	return (int(min(w.l.classes[class].slabObjects, 1<<16)) + 63) / 64
 }
 
-// slabs reads descriptions of slabs that lie in `within`.
+// slabs reads the descriptors of slabs in `within`.
 func (w *walker) slabs(all []found, within Range) error {
 	head := w.l.constant("slab.bits")
 	if head > 1<<12 {
@@ -154,7 +154,7 @@ func (w *walker) slabs(all []found, within Range) error {
 	return nil
 }
 
-// slabOffsets are where the members of a slab's description lie.
+// slabOffsets are the offsets of the members of a slab's descriptor.
 type slabOffsets struct{ base, clean, free, objects, class, small uint64 }
 
 func (w *walker) slabOffsets() slabOffsets {

@@ -141,7 +141,7 @@ func (w *walker) list(what string, first, bytes, next uint64, most int, visit fu
 		seen[address] = true
 		node, err := readAt(w.t.memory, address, int(bytes))
 		if errors.Is(err, errUnmapped) {
-			w.damage("the list of %s leads to %#x, where there is no memory", what, address)
+			w.damage("the list of %s leads to %#x, which is not mapped", what, address)
 			return nil
 		}
 		if err != nil {
@@ -304,7 +304,7 @@ func (w *walker) stretch(from, to uint64) error {
 			address := from + uint64(k)*w.h.Granule
 			class, slab := int(classes[k]), binary.LittleEndian.Uint64(slabs[8*k:])
 			if class == sampled && slab < most {
-				class, slab = int(slab), 0 // a sampled medium object: its class stands where slabs do
+				class, slab = int(slab), 0 // a sampled medium object: its class is in the column of slabs
 			}
 			switch {
 			case slab != 0:

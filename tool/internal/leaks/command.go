@@ -55,7 +55,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 		case err != nil:
 			return err
 		case len(args) == 0:
-			return cli.Usagef("say the PID or the name of a process, or -- and a command")
+			return cli.Usagef("give the PID or the name of a process, or -- and a command")
 		case fs.ArgsLenAtDash() == 0:
 			return o.command(ctx, env, rate, args)
 		case len(args) > 1:

@@ -159,7 +159,7 @@ func (w *Watch) judge(stack int, live []inspect.Sample, judged []reading, start 
 	return s, s.PerMinute > 0
 }
 
-// OldAge is the age from which on an object counts as old: half of the time that is judged.
+// OldAge is the age at which an object is old: half of the observed time.
 func (w *Watch) OldAge() time.Duration {
 	if len(w.readings) == 0 {
 		return 0

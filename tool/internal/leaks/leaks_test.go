@@ -21,7 +21,7 @@ type site struct {
 	life      time.Duration // mean; 0: never freed
 }
 
-// simulate samples what the sites do, one in `rate` bytes, and reads it `readings` times over `whole`.
+// simulate samples the allocations of the sites, one in `rate` bytes, and reads the samples `readings` times over `whole`.
 func simulate(seed uint64, sites []site, rate float64, whole time.Duration, readings int) *Watch {
 	random := rand.New(rand.NewPCG(seed, 7))
 	type object struct {
@@ -76,7 +76,7 @@ func churn() (sites []site) {
 	return sites
 }
 
-// A leak of 1 MB a minute under 1 GB a minute of churn comes first within two minutes, and its rate is
+// A leak of 1 MB a minute under 1 GB a minute of churn is first within two minutes, and its rate is
 // within its error.
 func TestPlantedLeakIsFirst(t *testing.T) {
 	const seeds = 20
@@ -96,7 +96,7 @@ func TestPlantedLeakIsFirst(t *testing.T) {
 	}
 }
 
-// What does not leak is not called sure: of a hundred sites, about one may pass the bound of 99 %.
+// Sites without a leak are not reported as certain: of a hundred sites, about one may pass the bound of 99 %.
 func TestChurnAloneIsNotSure(t *testing.T) {
 	sure, judged := 0, 0
 	for seed := range uint64(10) {

@@ -105,7 +105,7 @@ func TestLeakOfARealProgramIsFirst(t *testing.T) {
 	}
 }
 
-// A command's own exit code and output stay; what it did not free is listed by stack.
+// A command keeps its exit code and output; objects that it did not free are listed by stack.
 func TestWhatACommandLeavesBehind(t *testing.T) {
 	out, errs, code := call(t, "--rate", "16KiB", "--", program(t), "3")
 	if code != 3 || out != "" {

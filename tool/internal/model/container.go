@@ -16,7 +16,7 @@ import (
 // Container is the command `granary model container`.
 var Container = cli.Command{
 	Name: "model container", Usage: "KIND --count N [options]",
-	Summary: "show what a container of C++'s standard library will take",
+	Summary: "forecast the memory of a container of C++'s standard library",
 	About: "The containers are those of GCC (libstdc++). KIND is " + strings.Join(containerKinds, ", ") + ". --element is the type of elements, or of a map's keys; " +
 		"both take a number of bytes, or string:20 for a std::string of 20 letters.",
 	Examples: []cli.Example{{Line: "model container unordered_map --count 10M --element string:36", Does: "nodes, buckets and strings"}},
@@ -34,7 +34,7 @@ func containerSetup(fs *pflag.FlagSet) cli.Action {
 			return cli.Usagef("%q is no kind of container: choose %s", args[0], strings.Join(containerKinds, ", "))
 		}
 		if *number == "" {
-			return cli.Usagef("say how many elements, as in `granary model container vector --count 10M`")
+			return cli.Usagef("give the number of elements, as in `granary model container vector --count 10M`")
 		}
 		n, err := parseSome("count", *number, mostBuckets)
 		if err != nil {

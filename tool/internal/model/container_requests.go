@@ -20,7 +20,7 @@ type containerElement struct {
 	Text   string
 	Size   uint64 // of the object itself
 	Align  uint64
-	Beside uint64 // what it allocates besides
+	Beside uint64 // what an element allocates itself
 	String bool
 }
 

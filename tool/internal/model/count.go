@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// counts are the factors of the letters behind a number of keys.
+// counts are the factors of the letters after a number of keys.
 var counts = map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 // parseCount reads "15M", "1.5k" or "1,000,000".

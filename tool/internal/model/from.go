@@ -39,7 +39,7 @@ func fromSetup(fs *pflag.FlagSet) cli.Action {
 	limits := limitFlags(fs)
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
 		if *from == "" {
-			return cli.Usagef("say what data: `granary model --from dump.rdb`, `granary model --from 6379`, or `granary model redis --keys 15M` before it is there")
+			return cli.Usagef("name the data: `granary model --from dump.rdb`, `granary model --from 6379`, or without data `granary model redis --keys 15M`")
 		}
 		keys, err := parseCount("sample", *most, 1e9)
 		if err != nil || keys == 0 {

@@ -127,7 +127,7 @@ func TestSourcesThatAreNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	_ = listener.Close() // nobody answers there now
+	_ = listener.Close() // no server answers there now
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -136,7 +136,7 @@ func TestSourcesThatAreNot(t *testing.T) {
 		return path
 	}
 	for from, want := range map[string]string{
-		"":                                "say what data",
+		"":                                "name the data",
 		filepath.Join(dir, "none.rdb"):    "there is no dump",
 		dir:                               "is no file: give a dump file or a port",
 		write("page.rdb", "<html>"):       "is no dump of Redis or Valkey",

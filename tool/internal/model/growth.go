@@ -6,9 +6,9 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
 )
 
-// holes is what growth leaves behind: a size class that once held more objects than it does now keeps the
-// pages of its slabs, as the objects that are left lie anywhere in them. at is the heap on the path to
-// count; allocators without size classes use what is free again for other sizes.
+// holes is the memory that growth leaves: a size class that had more objects before keeps the
+// pages of its slabs, because the remaining objects are spread over them. at is the heap on the path to
+// count; allocators without size classes reuse free memory for other sizes.
 func holes(a cost.Allocator, at func(count uint64) cost.Heap, count uint64) float64 {
 	if a.Name == cost.Glibc.Name {
 		return 0

@@ -16,9 +16,9 @@ import (
 // Redis is the command `granary model redis`.
 var Redis = cli.Command{
 	Name: "model redis", Usage: "--keys N [options]",
-	Summary: "show what a data set will take in Redis, before it is there",
+	Summary: "forecast the memory of a data set in Redis",
 	About: "All values are alike. --key, --member and --value take " + redis.FormHelp + ". Members are the elements of sets and sorted sets and the fields of hashes; " +
-		"values are strings, elements of lists, and what fields hold. The server's own 10 MiB, buffers of clients and what a snapshot copies come on top.",
+		"values are strings, elements of lists, and values of fields. The result excludes the server's own 10 MiB, the buffers of clients, and the pages that a snapshot copies.",
 	Examples: []cli.Example{
 		{Line: "model redis --keys 15M --key uuid --value 100", Does: "strings of 100 bytes"},
 		{Line: "model redis --keys 1 --type zset --members 10M --member 20", Does: "one large sorted set"},
@@ -93,7 +93,7 @@ func limitFlags(fs *pflag.FlagSet) func(*redis.Limits) {
 
 func (f redisFlags) spec() (s redis.Spec, err error) {
 	if *f.keys == "" {
-		return s, cli.Usagef("say how many keys, as in `granary model redis --keys 15M`")
+		return s, cli.Usagef("give the number of keys, as in `granary model redis --keys 15M`")
 	}
 	if !redis.KnownType(*f.kind) {
 		return s, cli.Usagef("--type %q is not a type of values: choose %s", *f.kind, strings.Join(redis.Types, ", "))

@@ -34,7 +34,7 @@ func mariadbSetup(fs *pflag.FlagSet) cli.Action {
 	}
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
 		if *number == "" {
-			return cli.Usagef("say how many connections, as in `granary model mariadb --connections 4096`")
+			return cli.Usagef("give the number of connections, as in `granary model mariadb --connections 4096`")
 		}
 		n, err := parseSome("connections", *number, 1e6)
 		if err != nil {

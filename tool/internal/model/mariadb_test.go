@@ -15,7 +15,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
-// programs are looked up also where only root finds them.
+// program also searches the folder of root's programs.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, path := range []string{name, "/usr/sbin/" + name} {

@@ -15,9 +15,9 @@ import (
 // Memcached is the command `granary model memcached`.
 var Memcached = cli.Command{
 	Name: "model memcached", Usage: "--keys N [options]",
-	Summary: "show what items will take in memcached, before they are there",
-	About: "All items are alike. memcached lays chunks of a class on pages of a MiB; what is printed is how many pages its class takes, and the hash table. " +
-		"The server's own 5 MiB and the buffers of its connections come on top.",
+	Summary: "forecast the memory of items in memcached",
+	About: "All items have one size. memcached puts chunks of a class on pages of 1 MiB; the result is the number of pages of this class, and the hash table. " +
+		"It excludes the server's own 5 MiB and the buffers of its connections.",
 	Examples: []cli.Example{{Line: "model memcached --keys 10M --key 20 --value 100", Does: "pages, chunks and the hash table"}},
 	Setup:    memcachedSetup,
 }
@@ -32,7 +32,7 @@ func memcachedSetup(fs *pflag.FlagSet) cli.Action {
 	least := fs.Uint64("least", usualMemcached.Least, "room of the smallest class in `bytes` (memcached -n)")
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
 		if *keys == "" {
-			return cli.Usagef("say how many keys, as in `granary model memcached --keys 10M`")
+			return cli.Usagef("give the number of keys, as in `granary model memcached --keys 10M`")
 		}
 		n, err := parseSome("keys", *keys, 1<<40)
 		if err != nil {

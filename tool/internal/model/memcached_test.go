@@ -85,7 +85,7 @@ func TestItemsLieAsMemcachedLaysThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got map[string]uint64
-		for range 100 { // the table grows in a thread of its own
+		for range 100 { // a separate thread resizes the table
 			if got = stats(t, conn, in); got["hash_is_expanding"] == 0 && got["hash_bytes"] == want.Table {
 				break
 			}

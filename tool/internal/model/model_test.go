@@ -49,7 +49,7 @@ func TestTotalsOfTheLargeTree(t *testing.T) {
 	if n := d.fact("nodes"); d.Count != 15_001_367 || math.Abs(n/35_066_975-1) > 0.0001 {
 		t.Errorf("%d keys, %.0f nodes", d.Count, n)
 	}
-	// What the real tree of these keys occupied under each, in one fill.
+	// The memory of the real tree of these keys under each allocator, in one run.
 	measured := map[string]float64{"glibc": 1_589_923_840, "jemalloc": 1_119_227_904, "granary": 1_112_682_496}
 	for _, r := range d.Allocators {
 		if want := measured[r.Allocator]; want != 0 && math.Abs(r.Resident/want-1) > 0.03 {
@@ -99,7 +99,7 @@ func TestPlots(t *testing.T) {
 
 func TestWrongLinesAreOneMessage(t *testing.T) {
 	for args, want := range map[string]string{
-		"redis":                                       "say how many keys",
+		"redis":                                       "give the number of keys",
 		"redis --keys 0":                              "leaves nothing to compute",
 		"rax --keys 0":                                "leaves nothing to compute",
 		"container set --count 0":                     "leaves nothing to compute",
@@ -115,15 +115,15 @@ func TestWrongLinesAreOneMessage(t *testing.T) {
 		"redis --keys 1 --allocator hoard":            "there is no model of the allocator",
 		"redis --keys 1 --memory much":                `--memory "much" is not a size`,
 		"redis --keys 1 --plot x.gif":                 "neither an .svg nor a .png",
-		"memcached":                                   "say how many keys",
+		"memcached":                                   "give the number of keys",
 		"memcached --keys 1 --key 300":                "keys of up to 250 bytes",
 		"memcached --keys 1 --value 600k":             "spread over several chunks",
 		"memcached --keys 1 --factor 1":               "a --factor above 1",
-		"mariadb":                                     "say how many connections",
+		"mariadb":                                     "give the number of connections",
 		"mariadb --connections 1 --thread-stack 7":    "--thread-stack 7 is not between",
-		"container":                                   "say the kind of container",
+		"container":                                   "give the kind of container",
 		"container tree":                              `"tree" is no kind of container`,
-		"container map":                               "say how many elements",
+		"container map":                               "give the number of elements",
 		"container map --count 1 --value string":      `"string" is no type`,
 		"rax --keys 2M --key {seq:6}":                 "has 1e+06 keys, fewer than",
 		"rax --keys 1 --key {seq:6} --slots 3":        "--slots takes 1 to 16384",

@@ -31,7 +31,7 @@ func outputs(fs *pflag.FlagSet) output {
 		chosen(fs),
 		fs.Bool("json", false, "print JSON; sizes are bytes"),
 		fs.String("plot", "", "draw resident memory over the number into this `file`, .svg or .png"),
-		fs.String("memory", "16GiB", "say how much a machine of that `size` holds"),
+		fs.String("memory", "16GiB", "add how much a machine of that `size` holds"),
 	}
 }
 

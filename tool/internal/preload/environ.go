@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// WithOption is environ with a setting, as in "hardened:true", at the end of GRANARY_CONF, where it overrides what
-// stands before it.
+// WithOption is environ with a setting, as in "hardened:true", at the end of GRANARY_CONF, where it overrides the
+// settings before it.
 func WithOption(environ []string, setting string) []string {
 	const name = "GRANARY_CONF="
 	out := slices.Clone(environ)

@@ -64,7 +64,7 @@ func (fs FS) Group(pid int, controller string) (path string, version int, err er
 	if err != nil {
 		return "", 0, err
 	}
-	for line := range strings.Lines(membership) { // version 2 stands last
+	for line := range strings.Lines(membership) { // version 2 is last
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {
 			continue

@@ -40,7 +40,7 @@ type FootprintRegion struct {
 const largestGuard = 1 << 20
 
 // Footprint classifies the mappings of a process: stacks, code, data, files, shared memory, and anonymous
-// memory, where heaps lie.
+// memory, which contains the heaps.
 func Footprint(proc FS, pid int) ([]FootprintRegion, error) {
 	regions, err := proc.Smaps(pid)
 	if err != nil {

@@ -65,7 +65,7 @@ func (o agentOptions) agent(env cli.Env) (*Collector, error) {
 	}
 	switch {
 	case o.push.URL == "":
-		return nil, cli.Usagef("say where to send the profiles, as in --push http://localhost:4040")
+		return nil, cli.Usagef("give the server to send the profiles to, as in --push http://localhost:4040")
 	case o.Every < time.Second || o.Processes < 1 || o.Stacks < 1:
 		return nil, cli.Usagef("--every must be 1s or more, --max-processes and --max-stacks above zero")
 	case o.CPUShare <= 0 || o.CPUShare > 1:

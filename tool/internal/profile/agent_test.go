@@ -34,7 +34,7 @@ func sum(p *pprofile.Profile, name string) (total int64) {
 	return total
 }
 
-// What is in use is sent whole, what was allocated only since the last round.
+// Live bytes are sent in full, allocated bytes only since the last round.
 func TestSinceTheLastRound(t *testing.T) {
 	d, err := Since(heap(10, 5), heap(10, 3))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestRoundsKeepTheirShareOfTheCPU(t *testing.T) {
 
 func TestWrongOptionsAreReported(t *testing.T) {
 	for args, want := range map[string]string{
-		"": "say where to send", "--push x": "no address", "--push http://h --every 1ms": "1s or more",
+		"": "give the server", "--push x": "no address", "--push http://h --every 1ms": "1s or more",
 		"--push http://h --cpu-share 2": "--cpu-share", "--push http://h --label x": "name=value",
 		"--push http://h --protocol smtp": "pyroscope, parca", "--push http://h --command (": "--command",
 		"--push http://h --rate 0": "--rate", "--push http://h --headers /nowhere/at/all": "read the headers",

@@ -54,7 +54,7 @@ type Heap struct {
 // Arenas are the scoped heaps and arenas that the program made for itself.
 type Arenas struct {
 	Count uint64
-	Bytes uint64 // that they handed out, in whole runs of pages
+	Bytes uint64 // that they allocated, in whole runs of pages
 }
 
 // A Built is a profile, and which of its locations each stack of the samples became.

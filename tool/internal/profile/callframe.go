@@ -30,8 +30,8 @@ type frameCommon struct {
 	augmented    bool
 }
 
-// A FrameRule says how to leave a frame: its canonical address is Register plus Offset, and the registers in
-// Saved lie at these distances from it.
+// A FrameRule finds the caller's frame: the canonical address is Register plus Offset, and the registers in
+// Saved are stored at these distances from it.
 type FrameRule struct {
 	Register uint64
 	Offset   int64
@@ -42,10 +42,10 @@ type FrameRule struct {
 // errFrameForm says that the information is of a form that is not known here.
 var errFrameForm = errors.New("call frame information of an unknown form")
 
-// pcRelative is the usual form of addresses: four bytes, signed, from where they stand.
+// pcRelative is the usual form of addresses: four bytes, signed, relative to their own address.
 const pcRelative = 0x1b
 
-// ReadFrames reads the table of a file. Functions that are described in unusual ways are left out.
+// ReadFrames reads the table of a file. Functions with unusual rules are left out.
 func ReadFrames(f *elf.File) (*FrameTable, error) {
 	section := f.Section(".eh_frame")
 	if section == nil {

@@ -47,7 +47,7 @@ func TestRulesAreThoseOfReadelf(t *testing.T) {
 			t.Fatal(err)
 		}
 		if address == 0 {
-			continue // what all functions share
+			continue // the entries that all functions share
 		}
 		rule, ok := rules.Rule(address)
 		if !ok {

@@ -52,7 +52,7 @@ func Start(ctx context.Context, s *inspect.Subject, rate uint64) (*Session, erro
 	if err != nil && !session.pending {
 		return nil, fmt.Errorf("switch sampling on: %w", err)
 	}
-	session.started = session.pending || ack.Bytes != 0 // otherwise somebody else was faster
+	session.started = session.pending || ack.Bytes != 0 // otherwise another process was faster
 	return session, nil
 }
 

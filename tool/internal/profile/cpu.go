@@ -95,7 +95,7 @@ func (c CPU) words(s *inspect.Subject, alive bool) ([]string, error) {
 	return words, nil
 }
 
-// exit is the way out of the allocator's code.
+// exit is the frame rule that leaves the allocator's code.
 func (c CPU) exit(env cli.Env, s *inspect.Subject) (*exit, error) {
 	var own []inspect.Module
 	for _, m := range c.Modules {

@@ -185,7 +185,7 @@ func TestStacksAreWholeWithoutFramePointers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Record(procfs.Live(), pid, allocators.Contender{Name: "glibc", Path: libc, System: true})
+	r, err := Record(procfs.Live(), pid, allocators.Allocator{Name: "glibc", Path: libc, System: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ const (
 	leastPause   = 20 // times as long as a reading takes
 )
 
-// Follow samples for a while, or until ctx is done, and reads the process at the end. The samples lie in the process:
+// Follow samples for a while, or until ctx is done, and reads the process at the end. The samples are in the process:
 // should it end before, what was read last is what there is.
 func (s *Session) Follow(ctx context.Context, wait time.Duration) (Heap, error) {
 	var last Heap

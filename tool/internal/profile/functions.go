@@ -30,7 +30,7 @@ type Recording struct {
 }
 
 // Record begins to sample all threads of a process, also the threads and children to come.
-func Record(proc procfs.FS, pid int, c allocators.Contender) (*Recording, error) {
+func Record(proc procfs.FS, pid int, c allocators.Allocator) (*Recording, error) {
 	code, err := cpushare.CodeOf(proc, pid, c)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func MayRecord(proc procfs.FS) error {
 	return err
 }
 
-// exits are the ways out of every file that is mapped. A file without call frame information ends a stack.
+// exits are the frame rules of every mapped file. A file without call frame information ends a stack.
 func (r *Recording) exits() (all exits) {
 	files := map[string][]inspect.Module{}
 	for _, m := range r.cpu.Modules {

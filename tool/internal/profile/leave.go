@@ -70,7 +70,7 @@ func (f *frame) read(address uint64) uint64 {
 	return 0
 }
 
-// leave goes on to the caller's frame by the rule at a virtual address of the file.
+// leave continues with the caller's frame, by the rule at a virtual address of the file.
 func (e *exit) leave(f *frame, virtual uint64) bool {
 	rule, ok := e.table.Rule(virtual)
 	if !ok {

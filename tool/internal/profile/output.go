@@ -24,7 +24,7 @@ type output struct {
 
 func (o *output) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.http, "http", "", "serve pprof's web page on this `address`; \":0\" is a free port of this machine alone")
-	fs.StringVarP(&o.file, "output", "o", "", "write pprof's form into this `file`, or the text form that is named besides")
+	fs.StringVarP(&o.file, "output", "o", "", "write pprof's format into this `file`, or the text format that is also named")
 	fs.StringVar(&o.svg, "svg", "", "draw a flame graph into this `file`")
 	fs.BoolVar(&o.text, "text", false, "print the stacks even if something else is made of the profile")
 	fs.BoolVar(&o.collapsed, "collapsed", false, "print a line a stack, as scripts for flame graphs read")

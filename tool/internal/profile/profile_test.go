@@ -25,7 +25,7 @@ const (
 	jitted  = 0x7e0000000000
 )
 
-// sample is a heap of a program of four functions, one of them made at run time.
+// sample is the heap of a program with four functions, one of them generated at run time.
 func sample() Heap {
 	amount := func(objects, bytes float64) inspect.Amount { return inspect.Amount{Objects: objects, Bytes: bytes} }
 	return Heap{
@@ -138,7 +138,7 @@ func TestHeapV2IsReadBack(t *testing.T) {
 	}
 }
 
-// What jemalloc writes are samples: 1 of 100 bytes at a distance of 1,000 stands for 1 / (1 - e^-0.1).
+// jemalloc writes samples: 1 of 100 bytes at a distance of 1,000 counts as 1 / (1 - e^-0.1).
 func TestHeapV2IsCorrectedForSampling(t *testing.T) {
 	p, err := parseHeapV2("heap_v2/1000\n  t*: 1: 100 [1: 100]\n  t0: 1: 100 [1: 100]\n@ 0x400101 0x400011\n  t*: 1: 100 [10: 1000]\n  t0: 1: 100 [10: 1000]\n\nMAPPED_LIBRARIES:\n400000-401000 r-xp 00001000 08:01 42 /usr/bin/server\n")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestEmptyProfileIsReported(t *testing.T) {
 	}
 }
 
-// Whoever lived before is what lives now less what is known to be newer, and never more than before.
+// The objects that were live before are the live ones less the newer ones, and never more than before.
 func TestWhatLivedBefore(t *testing.T) {
 	s := &inspect.Samples{
 		Before: []inspect.Before{{Class: 1, Size: 8, Objects: 100, Bytes: 800}, {Class: 2, Size: 16, Objects: 50, Bytes: 800}, {Class: 3, Size: 24, Objects: 9, Bytes: 216}},
@@ -203,7 +203,7 @@ func TestPinsAddUpToTheIdleBytes(t *testing.T) {
 	const page, size = 4096, 1000 // objects cross pages
 	slab := inspect.Slab{Address: 1 << 20, Bytes: 4 * page, Class: 3, ObjectSize: size, Objects: 16, FreeBits: []uint64{0xffff}, CachedBits: []uint64{0}, CleanPages: 1 << 3}
 	s := &inspect.Samples{Stacks: make([]inspect.Stack, 2)}
-	for i, object := range []uint64{0, 1, 4, 9} { // 4 lies on pages 0 and 1, 9 on page 2
+	for i, object := range []uint64{0, 1, 4, 9} { // 4 is on pages 0 and 1, 9 on page 2
 		slab.FreeBits[0] &^= 1 << object
 		s.Live = append(s.Live, inspect.Sample{Address: slab.Address + size*object, Stack: i / 3, Objects: 1})
 	}
@@ -298,7 +298,7 @@ func TestPagesOfRandomSlabs(t *testing.T) {
 	}
 }
 
-// Where the allocator is linked into the program, its own frames are known by their names alone.
+// If the allocator is linked into the program, only the names identify its frames.
 func TestFramesOfALinkedAllocatorAreLeftOut(t *testing.T) {
 	var stack []*profile.Location
 	for _, name := range []string{"granary::Heap::SampleDue", "malloc", "Store::Put", "malloc", "main"} {

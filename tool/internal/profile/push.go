@@ -51,7 +51,7 @@ var pprofServers = map[string]struct {
 	"parca":     {push.Procedure{Transport: push.GRPC, Path: "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw"}, encodeParca},
 }
 
-// NewPushServer prepares to send to the server at base, "http://host:4040". Each request carries header besides.
+// NewPushServer prepares to send to the server at base, "http://host:4040". Each request also carries header.
 func NewPushServer(protocol, base string, header http.Header) (*PushServer, error) {
 	if slices.Contains(push.OTLP, protocol) {
 		collector, err := push.NewCollector(protocol, push.Profiles, base, header)

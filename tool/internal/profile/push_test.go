@@ -115,7 +115,7 @@ func parcaFile(t *testing.T) protoreflect.FileDescriptor {
 	return file
 }
 
-// The server is grpc-go, which is another implementation of the protocol than the client's.
+// The server is grpc-go, an implementation of the protocol that the client does not use.
 func TestParcaReadsWhatIsSent(t *testing.T) {
 	file := parcaFile(t)
 	request, response := file.Messages().ByName("WriteRawRequest"), file.Messages().ByName("WriteRawResponse")

@@ -65,7 +65,7 @@ func (p *planted) waitFor(word string) {
 	}
 }
 
-// allocate lets it do what it was started for.
+// allocate makes it allocate.
 func (p *planted) allocate() {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, "go\n"); err != nil {
@@ -92,12 +92,12 @@ func bySite(b Built, name string) map[string]float64 {
 	return sums
 }
 
-// near is true within five standard deviations of a sum that comes from so many samples.
+// near is true within five standard deviations of a sum over so many samples.
 func near(got, want, samples float64) bool {
 	return math.Abs(got-want) <= 5*want/math.Sqrt(samples)
 }
 
-// Estimates of known sites are right within the error of sampling, what lived before is told by class,
+// Estimates of known sites are right within the error of sampling, older objects are listed by class,
 // and in the end the process is as it was.
 func TestKnownSitesOfARealProgram(t *testing.T) {
 	const rate = 64 << 10
@@ -207,7 +207,7 @@ func TestProfileOfACoreFile(t *testing.T) {
 	}
 }
 
-// What was not sampling cannot be profiled afterwards, and the sentence says so.
+// A process that was not sampling cannot be profiled afterwards, and the message says so.
 func TestCoreFileWithoutSamples(t *testing.T) {
 	gdb, err := exec.LookPath("gdb")
 	if err != nil {
@@ -270,7 +270,7 @@ func TestAnIdleProcessBeginsLater(t *testing.T) {
 	}
 }
 
-// What lies in scoped heaps is not sampled, and does not go unseen.
+// Objects in scoped heaps are not sampled, and are reported.
 func TestScopedHeapsAreOneRow(t *testing.T) {
 	p := plant(t, "heaps", "helper")
 	s := p.open()
@@ -295,7 +295,7 @@ func TestScopedHeapsAreOneRow(t *testing.T) {
 	}
 }
 
-// A process that ends while it is sampled leaves what was read of it: its only site is named.
+// If a process ends while it is sampled, the samples read so far are kept: its only site is named.
 func TestAProcessThatEndsWhileItIsSampledIsShown(t *testing.T) {
 	path := compile(t, `#include <stdio.h>
 #include <stdlib.h>
@@ -323,7 +323,7 @@ int main(void) {
 	}
 }
 
-// A process that ends before anything was read is a sentence, not a hang.
+// A process that ends before anything was read gives a message, not a hang.
 func TestProcessThatEndsMeanwhile(t *testing.T) {
 	p := plant(t, "none")
 	_ = p.cmd.Process.Kill()

@@ -142,7 +142,7 @@ func TestTheHeapOfAGranaryProcessIsItsOwnAccount(t *testing.T) {
 	// 64 MiB of malloc's, and as much that the program maps past it.
 	pid := testkit.Python(t, "import mmap, time\nheld = bytearray(b'x' * (64 << 20))\nm = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.write(b'y' * (64 << 20))\nprint('ready', flush=True)\ntime.sleep(60)",
 		"LD_PRELOAD="+library, "GRANARY_CONF=dirty_decay_ms:0").Pid
-	// What python made on the way there is free, and goes back within a moment.
+	// What python allocated before is free, and is purged soon.
 	var p Process
 	var err error
 	for try := 0; try < 100; try++ {

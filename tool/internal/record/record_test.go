@@ -79,7 +79,7 @@ func ofSize(s trace.Summary, size uint64) trace.Group {
 	return trace.Group{}
 }
 
-// calls uses each symbol a known number of times, each with a size of its own.
+// calls uses each symbol a known number of times, each with another size.
 const calls = `
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -173,7 +173,7 @@ func TestKindsAndAlignments(t *testing.T) {
 	}
 }
 
-// Eight threads pass objects on: each frees what its neighbour allocated, while others allocate the same addresses again.
+// Eight threads pass objects on: each frees the objects of its neighbour, while others reuse their addresses.
 const exchange = `
 #include <pthread.h>
 #include <stdatomic.h>
@@ -293,7 +293,7 @@ int main(void) {
   return 0;
 }`
 
-// The addresses of a sample are all or nothing: what is allocated there is freed there.
+// All events of a sampled address are in the file, or none: each sampled object is freed there.
 func TestSample(t *testing.T) {
 	s := summary(t, record(t, nil, "--sample", "10", testkit.Compile(t, many)).out)
 	g := ofSize(s, 3001)

@@ -48,7 +48,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	o := &options{}
 	o.Register(fs, Rounds)
 	fs.StringVar(&o.programs, "programs", "", "the `folder` of the built program replay (default: build/bench of the source tree)")
-	fs.StringVar(&o.touch, "touch", "pages", "what is `written` into each object: nothing, a byte of each of its pages, or all of it")
+	fs.StringVar(&o.touch, "touch", "pages", "the bytes `written` into each object: nothing, one byte of each page, or all")
 	fs.BoolVar(&o.paced, "paced", false, "keep the recorded time between calls, instead of full speed")
 	return cli.Arguments(1, 1, "the file of a trace", func(ctx context.Context, env cli.Env, args []string) error {
 		return session.Ended(o.run(ctx, env, args[0]))

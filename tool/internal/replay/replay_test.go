@@ -246,10 +246,10 @@ func TestCommandRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	refusals := map[string][]string{
-		"it is no trace":          {text},
-		"no such file":            {text + ".gtr"},
-		"--touch some is unknown": {text, "--touch", "some"},
-		"say the file of a trace": {},
+		"it is no trace":           {text},
+		"no such file":             {text + ".gtr"},
+		"--touch some is unknown":  {text, "--touch", "some"},
+		"give the file of a trace": {},
 	}
 	for message, args := range refusals {
 		if out, err := command(t, args...); err == nil || !strings.Contains(err.Error(), message) {

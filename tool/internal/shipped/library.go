@@ -64,7 +64,7 @@ func Recorder(flag, exe string) (string, error) {
 	return "", fmt.Errorf("%s was not found; build it with `make`, or name it with --lib PATH", RecorderName)
 }
 
-// Installed finds the library in the system whose files lie below root, as programs there name it.
+// Installed finds the library in the system below root, by its path inside that root.
 func Installed(root string) (string, error) {
 	if path := firstIn(root, LibraryDirs()); path != "" {
 		return path, nil

@@ -20,8 +20,8 @@ import (
 // Row is the command `granary size`.
 var Row = cli.Command{
 	Name: "size", Usage: "BYTES... [options]",
-	Summary: "show what an allocation really costs",
-	About: `TAKES is what malloc_usable_size will say, of which every byte may be used. A slab costs its end, too,
+	Summary: "show the memory that an allocation takes",
+	About: `TAKES is the result of malloc_usable_size; every byte of it may be used. A slab also costs its end,
 where no further object fits: EACH is the slab divided by its objects. Granary's classes are read from
 the library's file; the columns of glibc and jemalloc (without its options) follow from their rules and
 hold their headers.`,

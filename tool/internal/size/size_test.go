@@ -60,7 +60,7 @@ func TestGranaryTakesWhatIsReported(t *testing.T) {
 
 func TestRulesOfOthers(t *testing.T) {
 	for i, got := range usable(t, "") {
-		if want := glibc(requests[i]); got+8 != want && got+16 != want { // the header; of a mapping of its own, two words
+		if want := glibc(requests[i]); got+8 != want && got+16 != want { // the header; two words in a separate mapping
 			t.Errorf("glibc: malloc(%d) has %d usable bytes, said is %d with its header", requests[i], got, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestTheCommand(t *testing.T) {
 	if out, errs, code := call("1TiB", "--json", "--lib", lib); code != 0 || !strings.Contains(out, "1099511627776") {
 		t.Errorf("1TiB: code %d, said %q", code, errs)
 	}
-	for args, want := range map[string]string{"": "say one or more sizes in bytes", "x": `"x" is not a size`, "1 --align 24": "not a power of two"} {
+	for args, want := range map[string]string{"": "give one or more sizes in bytes", "x": `"x" is not a size`, "1 --align 24": "not a power of two"} {
 		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%q: code %d, said %q", args, code, errs)
 		}

@@ -27,7 +27,7 @@ var layers = []struct{ name, meaning string }{
 	{"os", "system calls"},
 }
 
-// View selects the parts that are shown besides the totals.
+// View selects the parts that are shown in addition to the totals.
 type View struct{ Classes, Options, Caches, Locks bool }
 
 // Value shows a metric in its unit.

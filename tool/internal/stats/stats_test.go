@@ -101,7 +101,7 @@ func TestAStoppedProcess(t *testing.T) {
 	}
 }
 
-// A process in a PID namespace of its own is read by its PID out here.
+// A process in another PID namespace is read by its PID in this one.
 func TestAProcessInAnotherPIDNamespace(t *testing.T) {
 	library := testkit.Library(t)
 	cmd := exec.Command("sleep", "60")
@@ -141,7 +141,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: code %d, said %q", c.arg, code, errs)
 		}
 	}
-	if _, errs, code := call(); code != cli.CodeUsage || errs != "granary: say the PID or the name of a process, or the path of a core file\n" {
+	if _, errs, code := call(); code != cli.CodeUsage || errs != "granary: give the PID or the name of a process, or the path of a core file\n" {
 		t.Errorf("code %d, said %q", code, errs)
 	}
 }

@@ -65,7 +65,7 @@ func missing(m *profile.Mapping) string {
 	return fmt.Sprintf("%s (build id %s) has no symbols here", m.File, m.BuildID)
 }
 
-// name names what it can of locations, which lie in m by address, and returns how many.
+// name finds the functions of locations, which are in m and ordered by address, and returns how many it found.
 func (f *Finder) name(ctx context.Context, w *writer, m *profile.Mapping, locations []*profile.Location) (named int) {
 	lookup := f.jitted
 	if m != nil && m.File != "" && m.File[0] == '/' {

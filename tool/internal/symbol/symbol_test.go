@@ -106,7 +106,7 @@ func objcopy(t *testing.T, args ...string) {
 	}
 }
 
-// stripped splits a program as distributions do; the debug file comes back.
+// stripped splits a program as distributions do, and returns the debug file.
 func stripped(t *testing.T, program string) (debug string) {
 	t.Helper()
 	debug = program + ".debug"
@@ -173,7 +173,7 @@ func TestDebuginfodServerIsAskedOnce(t *testing.T) {
 			t.Errorf("named %v", got)
 		}
 	}
-	// What was named before is not said to be without symbols, if some of it has none.
+	// A file is not reported as lacking symbols if some of its functions were named.
 	p.Location = append(p.Location, &profile.Location{ID: 2, Mapping: p.Mapping[0], Address: p.Mapping[0].Limit - 1})
 	if out := (&Finder{}).Symbolize(context.Background(), p); len(out.Missing) > 0 || !p.Mapping[0].HasFunctions {
 		t.Errorf("named before, it says %v", out.Missing)

@@ -58,7 +58,7 @@ func JSON(w io.Writer, value any) error {
 type Table struct {
 	Header []string
 	Rows   [][]string
-	// Spare are the columns, by index, that a narrow terminal does without: the first goes first.
+	// Spare are the columns, by index, that a narrow terminal omits, in this order.
 	Spare []int
 	// Fold continues the last column on further lines where it does not fit; else it is cut.
 	Fold bool

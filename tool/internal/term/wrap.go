@@ -42,7 +42,7 @@ func Line(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, line)
 }
 
-// glue stands for a space that no line may end at. It is of a private use area, so that no text contains it.
+// glue is a space at which no line may break. It is of a private use area, so that no text contains it.
 const glue = "\uE000"
 
 // glued replaces the spaces of commands in backquotes that fit a line.

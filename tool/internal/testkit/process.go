@@ -21,7 +21,7 @@ func StartProcess(t testing.TB, cmd *exec.Cmd) {
 	})
 }
 
-// Python starts a program of python3's with these variables besides the test's own, and waits until it
+// Python starts a program of python3's with these variables added to the test's own, and waits until it
 // prints "ready". The test is skipped where there is no python3.
 func Python(t testing.TB, program string, environ ...string) *os.Process {
 	t.Helper()
@@ -43,7 +43,7 @@ func Python(t testing.TB, program string, environ ...string) *os.Process {
 	return cmd.Process
 }
 
-// Sleep starts a process that sleeps for a minute, with these variables besides the test's own.
+// Sleep starts a process that sleeps for a minute, with these variables added to the test's own.
 func Sleep(t testing.TB, environ ...string) *os.Process {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")

@@ -21,7 +21,7 @@ type Sample struct {
 	Faults    uint64          `json:"faults"`
 	CPU       float64         `json:"cpu_seconds"`
 	Threads   int             `json:"threads"`
-	Kinds     []Part          `json:"kinds"` // what RSS consists of, as the kernel knows it
+	Kinds     []Part          `json:"kinds"` // the parts of RSS by the kernel's count
 	Pressure  float64         `json:"memory_pressure_percent"`
 	// Heap are the library's own figures; nil for other allocators.
 	Heap *inspect.Snapshot `json:"heap,omitempty"`

@@ -209,7 +209,7 @@ func TestSamplingEndsWithTheView(t *testing.T) {
 	}
 }
 
-// Rates are those of the window, and since the beginning where there is only one reading.
+// The rates of the last interval, or of the whole time after one reading.
 func TestRatesOfStacks(t *testing.T) {
 	reading := func(seconds, allocated, freed float64) *inspect.Samples {
 		return &inspect.Samples{For: time.Duration(seconds * 1e9), Stacks: []inspect.Stack{{

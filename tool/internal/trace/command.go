@@ -18,7 +18,7 @@ import (
 // Commands are `granary trace info`, `top`, `lifetimes` and `diff`.
 var Commands = []cli.Command{
 	{
-		Name: "trace info", Usage: "FILE [--json]", Summary: "show what a trace holds", Takes: cli.Files,
+		Name: "trace info", Usage: "FILE [--json]", Summary: "summarise a trace", Takes: cli.Files,
 		About: "The trace is one that `granary record` wrote, or was still writing when it was killed.",
 		Examples: []cli.Example{
 			{Line: "trace info trace.gtr", Does: "calls, threads and peak"},

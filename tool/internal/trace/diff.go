@@ -15,7 +15,7 @@ import (
 
 // diff is the command `granary trace diff`.
 var diff = cli.Command{
-	Name: "trace diff", Usage: "BEFORE AFTER [--by peak|bytes|objects|end] [--rows N]", Summary: "show what two traces of a program differ in", Takes: cli.Files,
+	Name: "trace diff", Usage: "BEFORE AFTER [--by peak|bytes|objects|end] [--rows N]", Summary: "compare two traces of a program", Takes: cli.Files,
 	About:    "Totals first, then the sizes that changed, the largest change first.",
 	Examples: []cli.Example{{Line: "trace diff before.gtr after.gtr --by objects", Does: "which sizes are allocated more often, which less"}},
 	Setup:    diffSetup,

@@ -269,7 +269,7 @@ func (m *merge) begin(c *cursor, e Event) {
 	m.emitAt(by.thread, Event{Kind: Free, Object: o.Number, Size: o.Size, Align: 1, Old: o})
 }
 
-// countEarly counts the frees whose objects did not come.
+// countEarly counts the frees whose allocations are missing.
 func (m *merge) countEarly() {
 	for _, at := range m.places {
 		m.found.UnknownFrees += uint64(len(at.early))

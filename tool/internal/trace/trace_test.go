@@ -292,7 +292,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a file holds, each object begins once and ends at most once, after it began.
+// FuzzParse: in any file each object begins once and ends at most once, after its begin.
 func FuzzParse(f *testing.F) {
 	recorded := mixed()
 	tr, err := Parse(recorded)

@@ -54,7 +54,7 @@ func (w *Waterfall) explain(h *Heap, regions []procfs.FootprintRegion) {
 	}
 }
 
-// lead is the first sentence: the largest cause, its share and the shortest remedy.
+// lead is the summary: the largest cause, its share and the shortest remedy.
 func (w Waterfall) lead(bytes uint64, lead, act string) string {
 	text := fmt.Sprintf("%.0f %% of %s (%s of %s) is %s", 100*float64(bytes)/float64(max(1, w.RSS)), w.whole(), term.Bytes(bytes), term.Bytes(w.RSS), lead)
 	if do := w.remedy(act); do != "" {

@@ -17,8 +17,8 @@ import (
 // Row is the command `granary why`.
 var Row = cli.Command{
 	Name: "why", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
-	Summary: "explain the resident memory of a process, and what to do about it",
-	About: `The first sentence is the largest cause and its remedy. The waterfall leads from the live bytes to
+	Summary: "explain the resident memory of a process, with remedies",
+	About: `The summary names the largest cause and its remedy. The waterfall leads from the live bytes to
 the RSS that the kernel reports: every resident page is in one row, and the rows add up. Below it are the
 three largest causes with all remedies.
 
@@ -30,7 +30,7 @@ nothing runs in it.`,
 	Examples: []cli.Example{
 		{Line: "why 812", Does: "the largest cause, the waterfall, the remedies"},
 		{Line: "why redis-server", Does: "of the only process of that name"},
-		{Line: "why core.812", Does: "what the heap of a process that has died held"},
+		{Line: "why core.812", Does: "the heap of a dead process"},
 		{Line: "why 812 --json | jq .causes", Does: "for a script"},
 	},
 	Setup: setup,

@@ -53,8 +53,8 @@ func program(t *testing.T, preload, name string, args ...string) (pid int, said 
 	return 0, ""
 }
 
-// explained reads the process while it is stopped, and checks that the waterfall adds up: to what the
-// kernel says of the process as a whole, and page by page to what it says of the heap's mappings.
+// explained reads the process while it is stopped, and checks that the waterfall adds up: to the
+// kernel's figure for the whole process, and page by page to its figures for the heap's mappings.
 func explained(t *testing.T, pid int) Waterfall {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

@@ -4,13 +4,13 @@ import "fmt"
 
 // A reason explains a step of the waterfall.
 type reason struct {
-	lead text // the kind of memory, for the first sentence
-	act  text // the shortest remedy, for the first sentence
+	lead text // the kind of memory, for the summary
+	act  text // the shortest remedy, for the summary
 	what text // the cause in this process
 	do   text // every remedy
 }
 
-// A text may depend on the process. PID in it stands for the process id.
+// A text may depend on the process. PID in it is replaced by the process id.
 type text func(why) string
 
 func say(words string) text { return func(why) string { return words } }
@@ -19,7 +19,7 @@ const (
 	purgeNow  = "`granary ctl PID purge` purges it now"
 	flushNow  = "`granary ctl PID flush` empties the caches"
 	noAction  = "no action is needed"
-	underRun  = "run the program under Granary to learn what is live in it: `granary run`"
+	underRun  = "run the program under Granary to measure its live bytes: `granary run`"
 	sharedOut = "no action is needed: PSS in `granary ps` divides these pages among the processes that share them"
 )
 
@@ -29,13 +29,13 @@ var reasons = map[string]reason{
 		say("live: the program allocated it and has not freed it"),
 		say("`granary profile PID` shows the code that allocated it, `granary leaks PID` the code whose memory grows"),
 		liveWhat,
-		say("if that is more than expected, find the code: `granary profile PID` shows who allocated it, `granary leaks PID` what grows")},
+		say("if that is more than expected, find the code: `granary profile PID` shows which code allocated it, `granary leaks PID` which stacks grow")},
 	"caches": {
 		say("free objects in the CPU caches"), say(flushNow), cachesWhat,
 		say("`granary ctl PID flush` empties them; they fill again as the program allocates")},
 	"depot": {
 		say("free objects between the CPU caches"), say(flushNow),
-		say("free objects are in transit between the CPU caches, because one thread frees what another allocates"),
+		say("free objects are in transit between the CPU caches, because one thread frees objects of another"),
 		say("`granary ctl PID flush` returns them to their slabs")},
 	"partial": {
 		say("free objects on pages that live objects pin"),
@@ -59,7 +59,7 @@ var reasons = map[string]reason{
 		func(y why) string {
 			return fmt.Sprintf("%d heaps that the program created hold objects", y.figure("arenas"))
 		},
-		say("check what the program keeps in them; destroying or resetting a heap frees all of it in one call")},
+		say("check which objects the program keeps in them; destroying or resetting a heap frees all of it in one call")},
 	"own_free": {
 		say("free memory in heaps that the program created"), say(purgeNow),
 		say("heaps that the program created do not share their free memory"),
@@ -110,7 +110,7 @@ func anonymousLead(y why) string {
 	if y.h != nil {
 		return "mapped by the program itself, not through malloc"
 	}
-	return "the heap of " + y.w.Allocator + ", and what the program maps itself"
+	return "the heap of " + y.w.Allocator + ", and memory that the program maps itself"
 }
 
 func anonymousWhat(y why) string {

@@ -85,7 +85,7 @@ func (m *measure) countAll(ranges []inspect.Range, sum *uint64) error {
 }
 
 // count is what of a range of structures is in memory. The ends of a range may share their pages with
-// something else; then only the part inside counts.
+// something else; then only the part inside is included.
 func (m *measure) count(r inspect.Range) (resident uint64, err error) {
 	err = m.pages.Resident(r.Start, r.End, func(start, end uint64) {
 		resident += min(end, r.End) - max(start, r.Start)
@@ -104,7 +104,7 @@ func (m *measure) chunk(chunk inspect.Range) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("find what of the heap is in memory: %w", err)
+		return fmt.Errorf("find which pages of the heap are resident: %w", err)
 	}
 	for i := 1; i < len(m.before); i++ {
 		m.before[i] += m.before[i-1]
@@ -135,7 +135,7 @@ func (m *measure) resident(start, end uint64) uint64 {
 	return uint64(m.before[last]-m.before[first]) * page
 }
 
-// part is how many bytes of [start, end) are in memory; the ends may lie inside pages.
+// part is how many bytes of [start, end) are in memory; the ends may be inside pages.
 func (m *measure) part(start, end uint64) (bytes uint64) {
 	page := m.h.OSPage
 	for at := start; at < end; {

@@ -1,4 +1,4 @@
-// Package why explains the resident memory of a process: one sentence, a waterfall from
+// Package why explains the resident memory of a process: a summary, a waterfall from
 // the live bytes to RSS that adds up, and the largest causes with a remedy for each.
 package why
 
@@ -24,7 +24,7 @@ type Waterfall struct {
 	PID       int    `json:"pid"`
 	Subject   string `json:"subject"`
 	Allocator string `json:"allocator"`
-	Summary   string `json:"summary"` // the largest cause and its remedy, in one sentence
+	Summary   string `json:"summary"` // the largest cause and its remedy
 	Steps     []Step `json:"steps"`
 	// RSS is the sum of the steps, Kernel the kernel's figure; they differ by what changed between
 	// the two readings.
@@ -61,7 +61,7 @@ func (w Waterfall) Bytes(key string) int64 {
 type Heap struct {
 	Snapshot  *inspect.Snapshot
 	Residency Residency
-	Library   string // the file the allocator lies in
+	Library   string // the file that contains the allocator
 	Shared    bool   // a library of its own, not part of the program
 }
 

@@ -186,7 +186,7 @@ func TestACoreIsExplainedByGranarysOwnAccount(t *testing.T) {
 
 func TestTheSteadiestReadingIsTaken(t *testing.T) {
 	for name, c := range map[string]struct {
-		rss  []uint64 // what the kernel says at each reading; the sum is 1000
+		rss  []uint64 // the kernel's figure at each reading; the sum is 1000
 		want uint64
 		used int
 	}{

@@ -51,22 +51,22 @@ func Find(name string) (Goal, error) {
 // Takes reports whether a row measures the goal.
 func (g Goal) Takes(r result.Row) bool { return g.takes(r) }
 
-// A Standing compares one contender with the best contender for a goal.
+// A Standing compares one allocator with the best allocator for a goal.
 type Standing struct {
-	Contender allocators.Contender
+	Allocator allocators.Allocator
 	Cost      float64             // geometric mean over the rows of how many times worse than the best of the row
-	ToBest    estimate.Comparison // of the contender's cost to that of the best standing, by rounds
+	ToBest    estimate.Comparison // of the allocator's cost to that of the best standing, by rounds
 	Missing   int                 // rows that it has no value of
 }
 
-// A Verdict is the order of the contenders for a goal, derived from the results.
+// A Verdict is the order of the allocators for a goal, derived from the results.
 type Verdict struct {
 	Goal      Goal
 	Rows      int
 	Standings []Standing // the best first; those with missing rows last
 }
 
-// Judge computes the verdict. ok is false if no row measures the goal, or if no contender has values in
+// Judge computes the verdict. ok is false if no row measures the goal, or if no allocator has values in
 // all these rows.
 func Judge(r *result.Results, goal Goal) (v Verdict, ok bool) {
 	v.Goal = goal
@@ -75,8 +75,8 @@ func Judge(r *result.Results, goal Goal) (v Verdict, ok bool) {
 	if len(rows) == 0 {
 		return v, false
 	}
-	scores := make([]score, len(r.Contenders))
-	for i, c := range r.Contenders {
+	scores := make([]score, len(r.Allocators))
+	for i, c := range r.Allocators {
 		scores[i] = scored(r, rows, c.Name)
 	}
 	best := -1
@@ -89,7 +89,7 @@ func Judge(r *result.Results, goal Goal) (v Verdict, ok bool) {
 		return v, false
 	}
 	leaders := leaders(r, rows)
-	for i, c := range r.Contenders {
+	for i, c := range r.Allocators {
 		v.Standings = append(v.Standings, Standing{c, scores[i].cost(leaders), against(scores[i], scores[best]), scores[i].missing})
 	}
 	slices.SortStableFunc(v.Standings, func(a, b Standing) int {
@@ -114,7 +114,7 @@ func telling(r *result.Results, goal Goal) []result.Row {
 			continue
 		}
 		positive, some := true, false
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			for _, value := range r.Values(c.Name, row.Key()) {
 				positive, some = positive && value > 0, true
 			}
@@ -126,14 +126,14 @@ func telling(r *result.Results, goal Goal) []result.Row {
 	return out
 }
 
-// A score is one contender's logarithmic cost, up to a constant of the row: by row, and by round.
+// A score is one allocator's logarithmic cost, up to a constant of the row: by row, and by round.
 type score struct {
 	rows    []float64       // of the medians
 	rounds  map[int]float64 // the mean over the rows, for rounds that have all of them
 	missing int
 }
 
-func scored(r *result.Results, rows []result.Row, contender string) score {
+func scored(r *result.Results, rows []result.Row, allocator string) score {
 	s := score{rounds: map[int]float64{}}
 	complete := map[int]int{}
 	for _, row := range rows {
@@ -141,7 +141,7 @@ func scored(r *result.Results, rows []result.Row, contender string) score {
 		if row.Better == result.Higher {
 			sign = -1
 		}
-		values := r.Values(contender, row.Key())
+		values := r.Values(allocator, row.Key())
 		if len(values) == 0 {
 			s.missing++
 			s.rows = append(s.rows, math.NaN())
@@ -171,7 +171,7 @@ func leaders(r *result.Results, rows []result.Row) []float64 {
 	for i := range out {
 		out[i] = math.Inf(1)
 	}
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		for i, v := range scored(r, rows, c.Name).rows {
 			if v < out[i] {
 				out[i] = v
@@ -202,11 +202,11 @@ func against(a, b score) estimate.Comparison {
 	return estimate.Compare(x, y)
 }
 
-// Pairs is the ratio of each contender's cost to each other's, row to column, in the order of the results.
+// Pairs is the ratio of each allocator's cost to each other's, row to column, in the order of the results.
 func Pairs(r *result.Results, goal Goal) [][]Pair {
 	rows := telling(r, goal)
-	scores := make([]score, len(r.Contenders))
-	for i, c := range r.Contenders {
+	scores := make([]score, len(r.Allocators))
+	for i, c := range r.Allocators {
 		scores[i] = scored(r, rows, c.Name)
 	}
 	out := make([][]Pair, len(scores))
@@ -219,11 +219,11 @@ func Pairs(r *result.Results, goal Goal) [][]Pair {
 	return out
 }
 
-// Effect is the ratio of one contender's cost for a goal to another's, compared by rounds. ok is false if
+// Effect is the ratio of one allocator's cost for a goal to another's, compared by rounds. ok is false if
 // the two have no row of the goal in common.
-func Effect(r *result.Results, goal Goal, contender, base string) (c estimate.Comparison, ok bool) {
+func Effect(r *result.Results, goal Goal, allocator, base string) (c estimate.Comparison, ok bool) {
 	rows := telling(r, goal)
-	a, b := scored(r, rows, contender), scored(r, rows, base)
+	a, b := scored(r, rows, allocator), scored(r, rows, base)
 	if len(rows) == 0 || a.missing > 0 || b.missing > 0 {
 		return c, false
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-// results are simulated: slower is the factor of each contender's throughput, larger that of its RSS.
+// results are simulated: slower is the factor of each allocator's throughput, larger that of its RSS.
 func results(rounds int, noise float64, slower, larger map[string]float64) *result.Results {
 	rng := rand.New(rand.NewPCG(5, 6))
 	r := &result.Results{Rows: []result.Row{
@@ -19,10 +19,10 @@ func results(rounds int, noise float64, slower, larger map[string]float64) *resu
 		{Phase: "a", Metric: "RSS", Unit: "bytes", Better: result.Lower}, {Phase: "a", Metric: "seen", Unit: "count"},
 	}}
 	for _, name := range []string{"glibc", "jemalloc", "granary"} {
-		r.Contenders = append(r.Contenders, allocators.Contender{Name: name, Path: "/lib/" + name + ".so", System: name == "glibc"})
+		r.Allocators = append(r.Allocators, allocators.Allocator{Name: name, Path: "/lib/" + name + ".so", System: name == "glibc"})
 	}
 	for round := range rounds {
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			var s result.Sample
 			wobble := func() float64 { return 1 + noise*rng.NormFloat64() }
 			s.Set("a", "throughput", 1000/slower[c.Name]*wobble())
@@ -52,14 +52,14 @@ func judge(t *testing.T, r *result.Results, goal string) Verdict {
 func TestTheBestIsNamedWithByHowMuch(t *testing.T) {
 	r := results(7, 0.005, map[string]float64{"glibc": 1.5, "jemalloc": 1.1, "granary": 1}, map[string]float64{"glibc": 1, "jemalloc": 1.2, "granary": 1.3})
 	v := judge(t, r, "throughput")
-	if v.Rows != 2 || v.Standings[0].Contender.Name != "granary" || math.Abs(v.Standings[2].Cost-1.5) > 0.02 || math.Abs(v.Standings[1].ToBest.Ratio-1.1) > 0.01 {
+	if v.Rows != 2 || v.Standings[0].Allocator.Name != "granary" || math.Abs(v.Standings[2].Cost-1.5) > 0.02 || math.Abs(v.Standings[1].ToBest.Ratio-1.1) > 0.01 {
 		t.Errorf("%+v", v)
 	}
 	text := strings.Join(v.Text(), " ")
 	if !strings.Contains(text, "granary. jemalloc needs ") || !strings.Contains(text, "% more time for the same work (98 % interval +") {
 		t.Errorf("said %q", text)
 	}
-	if v := judge(t, r, "rss"); v.Rows != 1 || v.Standings[0].Contender.Name != "glibc" {
+	if v := judge(t, r, "rss"); v.Rows != 1 || v.Standings[0].Allocator.Name != "glibc" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -87,11 +87,11 @@ func TestWhatTwoRoundsCannotShowIsReportedWithoutHugeNumbers(t *testing.T) {
 	}
 }
 
-func TestAContenderThatDidNotFinishIsNotJudged(t *testing.T) {
+func TestAAllocatorThatDidNotFinishIsNotJudged(t *testing.T) {
 	r := results(5, 0.01, even, even)
 	r.Observations = deleteOf(r.Observations, "granary", "b")
 	v := judge(t, r, "throughput")
-	if last := v.Standings[2]; last.Contender.Name != "granary" || last.Missing != 1 {
+	if last := v.Standings[2]; last.Allocator.Name != "granary" || last.Missing != 1 {
 		t.Errorf("%+v", v.Standings)
 	}
 	if text := strings.Join(v.Text(), " "); !strings.Contains(text, "did not finish: granary") {
@@ -102,10 +102,10 @@ func TestAContenderThatDidNotFinishIsNotJudged(t *testing.T) {
 	}
 }
 
-func deleteOf(all []result.Observation, contender, phase string) []result.Observation {
+func deleteOf(all []result.Observation, allocator, phase string) []result.Observation {
 	var out []result.Observation
 	for _, o := range all {
-		if o.Contender != contender || o.Phase != phase {
+		if o.Allocator != allocator || o.Phase != phase {
 			out = append(out, o)
 		}
 	}
@@ -120,7 +120,7 @@ func TestPairsMirror(t *testing.T) {
 }
 
 func TestDeployLinesAreExact(t *testing.T) {
-	c := allocators.Contender{Name: "granary:x", Path: "/usr/lib/libgranary.so", Env: []string{`GRANARY_CONF=a:1,b:"2"`}}
+	c := allocators.Allocator{Name: "granary:x", Path: "/usr/lib/libgranary.so", Env: []string{`GRANARY_CONF=a:1,b:"2"`}}
 	want := map[string]string{
 		"systemd":    "# /etc/systemd/system/redis.service.d/allocator.conf\n[Service]\nEnvironment=\"GRANARY_CONF=a:1,b:\\\"2\\\"\"\nEnvironment=\"LD_PRELOAD=/usr/lib/libgranary.so\"\n# then: systemctl daemon-reload && systemctl restart redis",
 		"Docker":     "# in the Dockerfile, with the library beside it\nCOPY libgranary.so /usr/lib/libgranary.so\nENV GRANARY_CONF=\"a:1,b:\\\"2\\\"\"\nENV LD_PRELOAD=\"/usr/lib/libgranary.so\"",
@@ -132,10 +132,10 @@ func TestDeployLinesAreExact(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", recipe.Where, recipe.Lines, want[recipe.Where])
 		}
 	}
-	if got := Deploy(allocators.Contender{Name: "glibc", System: true}, "x"); len(got) != 1 || !strings.Contains(got[0].Lines, "Nothing is to be done") {
+	if got := Deploy(allocators.Allocator{Name: "glibc", System: true}, "x"); len(got) != 1 || !strings.Contains(got[0].Lines, "Nothing is to be done") {
 		t.Errorf("%+v", got)
 	}
-	if got := Deploy(allocators.Contender{Name: "glibc:a", System: true, Env: []string{"MALLOC_ARENA_MAX=2"}}, "x"); strings.Contains(got[1].Lines, "COPY") ||
+	if got := Deploy(allocators.Allocator{Name: "glibc:a", System: true, Env: []string{"MALLOC_ARENA_MAX=2"}}, "x"); strings.Contains(got[1].Lines, "COPY") ||
 		!strings.Contains(got[1].Lines, "ENV MALLOC_ARENA_MAX=\"2\"") {
 		t.Errorf("%+v", got)
 	}
@@ -151,11 +151,11 @@ func TestAllocatorsThatAreTheSameAreNotToldApart(t *testing.T) {
 			r.Rows = append(r.Rows, result.Row{Phase: phase, Metric: "RSS", Unit: "bytes", Better: result.Lower})
 		}
 		for _, name := range []string{"A", "B"} {
-			r.Contenders = append(r.Contenders, allocators.Contender{Name: name})
+			r.Allocators = append(r.Allocators, allocators.Allocator{Name: name})
 		}
 		for round := range 5 {
 			drift := 1 + 0.1*rng.Float64()
-			for _, c := range r.Contenders {
+			for _, c := range r.Allocators {
 				var s result.Sample
 				for _, row := range r.Rows {
 					s.Set(row.Phase, row.Metric, 1e8*drift*(1+0.02*rng.NormFloat64()))
@@ -168,7 +168,7 @@ func TestAllocatorsThatAreTheSameAreNotToldApart(t *testing.T) {
 			t.Fatal("no verdict")
 		}
 		if v.Standings[1].ToBest.Differs() {
-			told[v.Standings[0].Contender.Name]++
+			told[v.Standings[0].Allocator.Name]++
 		}
 	}
 	if n := told["A"] + told["B"]; n > trials*5/100 {

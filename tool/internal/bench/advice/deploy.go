@@ -10,11 +10,11 @@ import (
 // A Recipe holds the exact lines that deploy an allocator in one environment.
 type Recipe struct{ Where, Lines string }
 
-// Deploy are the recipes of a contender. The C library's own allocator needs variables only.
-func Deploy(c allocators.Contender, service string) []Recipe {
+// Deploy are the recipes of an allocator. The C library's own allocator needs variables only.
+func Deploy(c allocators.Allocator, service string) []Recipe {
 	vars := c.Variables(false)
 	if len(vars) == 0 {
-		return []Recipe{{"everywhere", "Nothing is to be done: it is what programs have."}}
+		return []Recipe{{"everywhere", "Nothing to do: it is the default of every program."}}
 	}
 	return []Recipe{
 		{"systemd", systemd(vars, service)},
@@ -34,7 +34,7 @@ func systemd(vars []string, service string) string {
 	return b.String()
 }
 
-func docker(c allocators.Contender, vars []string) string {
+func docker(c allocators.Allocator, vars []string) string {
 	var b strings.Builder
 	if !c.System {
 		fmt.Fprintf(&b, "# in the Dockerfile, with the library beside it\nCOPY %s %s\n", base(c.Path), c.Path)

@@ -21,19 +21,19 @@ func (v Verdict) Text() []string {
 	for _, s := range v.Standings[1:] {
 		switch {
 		case s.Missing > 0:
-			missing = append(missing, s.Contender.Name)
+			missing = append(missing, s.Allocator.Name)
 		case s.ToBest.Differs():
-			worse = append(worse, fmt.Sprintf("%s needs %s %s (%s)", s.Contender.Name, more(s.ToBest.Ratio), v.Goal.Word, span(s.ToBest.Interval)))
+			worse = append(worse, fmt.Sprintf("%s needs %s %s (%s)", s.Allocator.Name, more(s.ToBest.Ratio), v.Goal.Word, span(s.ToBest.Interval)))
 		default:
 			equals = append(equals, s.ToBest)
-			same = append(same, s.Contender.Name)
+			same = append(same, s.Allocator.Name)
 		}
 	}
 	title := fmt.Sprintf("%s over %s: ", v.Goal.Title, term.Counted(v.Rows, "row"))
 	if len(same) > 0 {
-		out = append(out, fmt.Sprintf("%sno difference shown between %s and %s; %s.", title, best.Contender.Name, strings.Join(same, ", "), further(equals)))
+		out = append(out, fmt.Sprintf("%sno difference shown between %s and %s; %s.", title, best.Allocator.Name, strings.Join(same, ", "), further(equals)))
 	} else {
-		out = append(out, title+best.Contender.Name+".")
+		out = append(out, title+best.Allocator.Name+".")
 	}
 	if len(worse) > 0 {
 		out = append(out, strings.Join(worse, "; ")+".")
@@ -44,7 +44,7 @@ func (v Verdict) Text() []string {
 	return out
 }
 
-// Equals is the number of contenders that are not shown to be worse than the best.
+// Equals is the number of allocators that are not shown to be worse than the best.
 func (v Verdict) Equals() int {
 	n := 0
 	for _, s := range v.Standings[1:] {
@@ -100,7 +100,7 @@ func further(all []estimate.Comparison) string {
 	return fmt.Sprintf("about %s in all would show a difference of %g %%", term.Counted(most, "round"), effect*100)
 }
 
-// A Pair is the ratio of two contenders' costs for a goal.
+// A Pair is the ratio of two allocators' costs for a goal.
 type Pair struct {
 	Ratio  float64
 	Differ bool

@@ -12,7 +12,7 @@ import (
 // 95 of 100 comparisons of an allocator with itself show no difference.
 const Confidence = 0.98
 
-// Quantile is the value below which the share q of values lies, interpolated linearly between order
+// Quantile is the value below which the share q of values is, interpolated linearly between order
 // statistics (the definition of R's type 7). It is NaN for no values.
 func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {

@@ -202,7 +202,7 @@ func TestAsManyRoundsAsSaidDoTell(t *testing.T) {
 			found++
 		}
 	}
-	// The interval is as wide as the effect then, so that about half of such runs show it.
+	// The interval is then as wide as the effect, so about half of such runs detect it.
 	if found < 70 {
 		t.Errorf("as many rounds as said show the effect in %d of 200 runs", found)
 	}

@@ -41,22 +41,22 @@ func All(r *result.Results) []Group {
 	return out
 }
 
-// Reference is the contender that ratios are relative to: Granary, else the first contender.
+// Reference is the allocator that ratios are relative to: Granary, else the first allocator.
 func Reference(r *result.Results) string {
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		if c.Name == inspect.Granary {
 			return c.Name
 		}
 	}
-	if len(r.Contenders) == 0 {
+	if len(r.Allocators) == 0 {
 		return ""
 	}
-	return r.Contenders[0].Name
+	return r.Allocators[0].Name
 }
 
 // ratios is a figure a metric, with a row for each phase that has it.
 func ratios(r *result.Results, reference string) []Figure {
-	if len(r.Contenders) < 2 {
+	if len(r.Allocators) < 2 {
 		return nil
 	}
 	var out []Figure
@@ -76,13 +76,13 @@ func ratios(r *result.Results, reference string) []Figure {
 
 func ratioFigure(r *result.Results, metric, reference string) Figure {
 	f := Figure{Kind: Ratios, Name: FileName("ratio", metric), Title: metric, XLabel: "times worse than " + reference, LogX: true}
-	lines := make([]Line, len(r.Contenders))
+	lines := make([]Line, len(r.Allocators))
 	for _, row := range r.Rows {
 		if row.Metric != metric || row.Better == result.Neutral {
 			continue
 		}
 		theirs, some := r.Values(reference, row.Key()), false
-		for i, c := range r.Contenders {
+		for i, c := range r.Allocators {
 			lines[i].Name = c.Name
 			if point, ok := ratioPoint(row, r.Values(c.Name, row.Key()), theirs, len(f.Labels)); ok && c.Name != reference {
 				lines[i].Points = append(lines[i].Points, point)
@@ -117,7 +117,7 @@ func ratioPoint(row result.Row, own, theirs map[int]float64, label int) (Point, 
 	return p, true
 }
 
-// paired are the values of the rounds that both contenders have.
+// paired are the values of the rounds that both allocators have.
 func paired(own, theirs map[int]float64) (a, b []float64) {
 	var rounds []int
 	for round := range own {
@@ -158,7 +158,7 @@ func curves(r *result.Results) []Figure {
 		}
 		unit, scale := shown(rows[key][0].Unit)
 		f := Figure{Kind: Curve, Name: FileName("curve", key.prefix, key.metric), Title: key.prefix + ": " + key.metric, XLabel: key.of, YLabel: strings.TrimSuffix(key.metric+", "+unit, ", "), LogX: true}
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			line := Line{Name: c.Name}
 			for _, row := range rows[key] {
 				n, _ := strconv.ParseFloat(numbered.FindStringSubmatch(row.Phase)[2], 64) // digits
@@ -200,10 +200,10 @@ func percentiles(r *result.Results) []Figure {
 	var out []Figure
 	for _, phase := range phasesWith(r, result.MetricCurve) {
 		f := Figure{Kind: Percent, Name: FileName("latency", phase), Title: phase, XLabel: "share of the requests", YLabel: "ms", LogY: true}
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			byShare := map[float64][]float64{}
 			for _, s := range r.Series {
-				if s.Contender == c.Name && s.Phase == phase && s.Metric == result.MetricCurve {
+				if s.Allocator == c.Name && s.Phase == phase && s.Metric == result.MetricCurve {
 					for _, p := range s.Points {
 						byShare[p[0]] = append(byShare[p[0]], p[1])
 					}
@@ -255,7 +255,7 @@ func overTime(r *result.Results) []Figure {
 			x = "day"
 		}
 		f := Figure{Kind: Time, Name: FileName("time", k.phase, k.metric), Title: fmt.Sprintf("%s: %s", k.phase, k.metric), XLabel: x, YLabel: "MiB"}
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			if line := firstSeries(r, c.Name, k.phase, k.metric); len(line.Points) > 1 {
 				f.Lines = append(f.Lines, line)
 			}
@@ -267,10 +267,10 @@ func overTime(r *result.Results) []Figure {
 	return out
 }
 
-func firstSeries(r *result.Results, contender, phase, metric string) Line {
-	line := Line{Name: contender}
+func firstSeries(r *result.Results, allocator, phase, metric string) Line {
+	line := Line{Name: allocator}
 	for _, s := range r.Series {
-		if s.Contender != contender || s.Phase != phase || s.Metric != metric {
+		if s.Allocator != allocator || s.Phase != phase || s.Metric != metric {
 			continue
 		}
 		for _, p := range s.Points {

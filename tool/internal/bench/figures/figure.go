@@ -26,7 +26,7 @@ import (
 // A Point is a value with its interval; Low and High are equal to Y where there is none.
 type Point struct{ X, Y, Low, High float64 }
 
-// A Line is the series of points of one contender.
+// A Line is the series of points of one allocator.
 type Line struct {
 	Name   string
 	Points []Point
@@ -276,7 +276,7 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Line) error {
 	xys := make(plotter.XYs, len(line.Points))
 	for j, point := range line.Points {
 		xys[j] = plotter.XY{X: f.x(point.X), Y: point.Y}
-		if f.Kind == Ratios { // Y is the label; contenders stand below each other within it
+		if f.Kind == Ratios { // Y is the label; the allocators of a label are below each other
 			xys[j].Y = f.slot(point.Y, i)
 		}
 	}
@@ -307,7 +307,7 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Line) error {
 	return nil
 }
 
-// slot is the height of the i-th contender at the row of a label, the first label on top.
+// slot is the height of the i-th allocator at the row of a label, the first label on top.
 func (f Figure) slot(label float64, i int) float64 {
 	spread := 0.7 / float64(max(1, len(f.Lines)))
 	return float64(len(f.Labels)-1) - label + 0.35 - spread*(float64(i)+0.5)

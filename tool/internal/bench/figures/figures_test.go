@@ -30,7 +30,7 @@ func example() *result.Results {
 		{Phase: "whole run", Metric: "seen", Unit: "count"},
 	}}
 	for i, name := range []string{"glibc", "jemalloc", "granary"} {
-		r.Contenders = append(r.Contenders, allocators.Contender{Name: name})
+		r.Allocators = append(r.Allocators, allocators.Allocator{Name: name})
 		for round := range 3 {
 			var s result.Sample
 			wobble := 1 + 0.01*float64((round*7+i*5)%3-1)
@@ -121,7 +121,7 @@ func wellFormed(text string) bool {
 func TestOddResultsAreDrawnToo(t *testing.T) {
 	r := example()
 	r.Observations = nil
-	r.Series = []result.Series{{Contender: "glibc", Phase: "x", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 0}, {0, 0}}}}
+	r.Series = []result.Series{{Allocator: "glibc", Phase: "x", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 0}, {0, 0}}}}
 	for _, g := range All(r) {
 		for _, f := range g.Figures {
 			if _, err := f.Inline(); err != nil {

@@ -47,7 +47,7 @@ func heatMaps(r *result.Results) []Figure {
 		if len(known) == 0 {
 			order = append(order, h.Phase)
 		}
-		if h.Metric == result.MetricLatencies && (len(known) == 0 || !measured(known, h.Contender)) {
+		if h.Metric == result.MetricLatencies && (len(known) == 0 || !measured(known, h.Allocator)) {
 			first[h.Phase] = append(known, h)
 		}
 	}
@@ -57,9 +57,9 @@ func heatMaps(r *result.Results) []Figure {
 		for _, h := range first[phase] {
 			scales.include(h)
 		}
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			for _, h := range first[phase] {
-				if h.Contender == c.Name && len(h.Buckets) > 0 {
+				if h.Allocator == c.Name && len(h.Buckets) > 0 {
 					out = append(out, Figure{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: c.Name + "\n" + shortened(phase), XLabel: "s", YLabel: h.Unit, Map: HeatMap{h, scales}})
 				}
 			}
@@ -68,9 +68,9 @@ func heatMaps(r *result.Results) []Figure {
 	return out
 }
 
-func measured(list []result.Histogram, contender string) bool {
+func measured(list []result.Histogram, allocator string) bool {
 	for _, h := range list {
-		if h.Contender == contender {
+		if h.Allocator == allocator {
 			return true
 		}
 	}

@@ -13,13 +13,13 @@ func overRun(r *result.Results) []Figure {
 	f := Figure{Kind: Time, Name: "time-run-rss", Title: "RSS over the run", XLabel: "s", YLabel: "MiB"}
 	var phases []string
 	runs := map[string]map[string][2]float64{}
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		if series, ok := runSeries(r, c.Name); ok && len(series.Points) > 1 {
 			runs[c.Name] = spans(r, c.Name, series.Round, &phases)
 		}
 	}
 	starts := starts(phases, runs)
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		if runs[c.Name] != nil {
 			f.Lines = append(f.Lines, runLine(r, c.Name, phases, runs[c.Name], starts))
 		}
@@ -33,8 +33,8 @@ func overRun(r *result.Results) []Figure {
 	return []Figure{f}
 }
 
-func runSeries(r *result.Results, contender string) (result.Series, bool) {
-	i := slices.IndexFunc(r.Series, func(s result.Series) bool { return s.Contender == contender && s.Metric == result.MetricRunRSS })
+func runSeries(r *result.Results, allocator string) (result.Series, bool) {
+	i := slices.IndexFunc(r.Series, func(s result.Series) bool { return s.Allocator == allocator && s.Metric == result.MetricRunRSS })
 	if i < 0 {
 		return result.Series{}, false
 	}
@@ -42,10 +42,10 @@ func runSeries(r *result.Results, contender string) (result.Series, bool) {
 }
 
 // spans are the begin and the end of each phase of a run; phases that are new to the list are added to it.
-func spans(r *result.Results, contender string, round int, phases *[]string) map[string][2]float64 {
+func spans(r *result.Results, allocator string, round int, phases *[]string) map[string][2]float64 {
 	out := map[string][2]float64{}
 	for _, s := range r.Series {
-		if s.Metric == result.MetricSpan && s.Contender == contender && s.Round == round && len(s.Points) > 0 {
+		if s.Metric == result.MetricSpan && s.Allocator == allocator && s.Round == round && len(s.Points) > 0 {
 			out[s.Phase] = s.Points[0]
 			if !slices.Contains(*phases, s.Phase) {
 				*phases = append(*phases, s.Phase)
@@ -72,9 +72,9 @@ func starts(phases []string, runs map[string]map[string][2]float64) []float64 {
 }
 
 // runLine stretches each phase of a run to its length in the figure.
-func runLine(r *result.Results, contender string, phases []string, run map[string][2]float64, starts []float64) Line {
-	line := Line{Name: contender}
-	series, _ := runSeries(r, contender)
+func runLine(r *result.Results, allocator string, phases []string, run map[string][2]float64, starts []float64) Line {
+	line := Line{Name: allocator}
+	series, _ := runSeries(r, allocator)
 	for _, p := range series.Points {
 		for i, phase := range phases {
 			span, ok := run[phase]

@@ -13,8 +13,8 @@ import (
 
 // twoRuns are the runs of two allocators; the phases of the second take twice as long.
 func twoRuns() *result.Results {
-	r := &result.Results{Contenders: []allocators.Contender{{Name: "glibc"}, {Name: "granary"}}}
-	for i, c := range r.Contenders {
+	r := &result.Results{Allocators: []allocators.Allocator{{Name: "glibc"}, {Name: "granary"}}}
+	for i, c := range r.Allocators {
 		var s result.Sample
 		slow := float64(i + 1)
 		s.Trace(result.Series{Phase: "start", Metric: result.MetricSpan, Unit: "s", Points: [][2]float64{{0, 1 * slow}}})

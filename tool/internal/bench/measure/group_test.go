@@ -12,7 +12,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// machine is a proc file system whose group of this process lies at group, with what the kernel would put there.
+// machine is a proc file system in which the cgroup of this process is group, with the kernel's files.
 func machine(t *testing.T, version int, group string, files map[string]string) procfs.FS {
 	t.Helper()
 	root := t.TempDir()
@@ -66,7 +66,7 @@ func TestThrottlingOfBothVersions(t *testing.T) {
 }
 
 func TestWhereNoGroupCanBeMadeThatIsReportedAndNothingIsLeft(t *testing.T) {
-	proc := machine(t, 2, "x", nil) // a folder that is made there has no memory.current
+	proc := machine(t, 2, "x", nil) // a new folder there has no memory.current
 	if _, err := MakeGroup(proc); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("err = %v", err)
 	}
@@ -100,7 +100,7 @@ func TestARealGroupHoldsWhatItsProcessUses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The shell waits for a line, so that it is in the group before it becomes what uses memory.
+	// The shell waits for a line, so that it is in the cgroup before it executes the program that uses memory.
 	cmd := exec.Command("/bin/sh", "-c", "read go; exec /usr/bin/python3 -c 'import sys; kept = bytearray(64 << 20); print(1, flush=True); sys.stdin.read()'")
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

@@ -118,7 +118,7 @@ func (p LoadPlan) pace(ctx context.Context, start time.Time, total int, due chan
 	for n := range total {
 		for wait := time.Until(p.intended(start, n)); wait > 0; wait = time.Until(p.intended(start, n)) {
 			pause := unix.NsecToTimespec(int64(min(wait, 50*time.Millisecond)))
-			_ = unix.Nanosleep(&pause, nil) // a signal ends it early, and the loop goes on
+			_ = unix.Nanosleep(&pause, nil) // a signal ends it early, and the loop continues
 			if ctx.Err() != nil {
 				return
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stalling is a simulated server that answers one request at a time in no time, but stops once.
+// stalling is a simulated server that answers one request at a time immediately, but stalls once.
 type stalling struct {
 	mu      sync.Mutex
 	at      int
@@ -34,7 +34,7 @@ func TestAStallOf50MillisecondsShowsInP999(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	// About 100 of 4,000 requests were due during the stall, so p99.9 is nearly all of it. A closed loop
-	// with 4 connections would have seen 4 slow requests, and shown nothing at p99.9.
+	// with 4 connections would have 4 slow requests, and show nothing at p99.9.
 	if p := o.Milliseconds(0.999); p < 40 {
 		t.Errorf("p99.9 is %v ms", p)
 	}

@@ -261,7 +261,7 @@ func Lines(ctx context.Context, path string, args, env []string, line func(strin
 }
 
 // Clean returns environ without the variables that configure a program's allocator, so that only the
-// contender's own variables apply.
+// allocator's own variables apply.
 func Clean(environ []string) []string {
 	drop := []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "MALLOC_CONF", "GLIBC_TUNABLES"}
 	prefixes := []string{"MALLOC_", "MIMALLOC_", "TCMALLOC_", "GRANARY_"}

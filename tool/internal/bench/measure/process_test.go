@@ -77,7 +77,7 @@ func TestStopEndsAStubbornProcessAndItsChildren(t *testing.T) {
 	if !gone(p.PID()) {
 		t.Error("the process is still there")
 	}
-	for range 500 { // the child is reaped by whoever adopted it
+	for range 500 { // the process that adopted the child reaps it
 		if st, err := procfs.Live().Stat(pid); err != nil || st.State == "Z" {
 			return
 		}
@@ -137,7 +137,7 @@ func TestAProgramIsMeasuredAndNotThisProcess(t *testing.T) {
 	}
 }
 
-// The program's own getrusage is the independent source of its peak: it touches 200 MiB, frees them, and ends at once.
+// The program's own getrusage is the independent source of its peak: it touches 200 MiB, frees them, and ends.
 func TestThePeakOfAProgramThatEndsAtOnceIsItsOwn(t *testing.T) {
 	program := testkit.Compile(t, `#include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +194,7 @@ func TestAProgramIsStoppedWithItsChildren(t *testing.T) {
 	}
 }
 
-// The guard of a launched program ends the program when nobody holds the other end of its pipe any more, as after the
+// The guard of a launched program ends the program when no process has the other end of its pipe any more, as after the
 // death of this process.
 func TestAProgramEndsWithWhoeverMeasuresIt(t *testing.T) {
 	if err := Adopt(); err != nil {

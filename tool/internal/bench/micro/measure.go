@@ -28,8 +28,8 @@ type workbench struct {
 	warmer  *warmer
 }
 
-// measure runs one program under one contender.
-func (w workbench) measure(ctx context.Context, name string, c allocators.Contender) (result.Sample, error) {
+// measure runs one program under one allocator.
+func (w workbench) measure(ctx context.Context, name string, c allocators.Allocator) (result.Sample, error) {
 	var sample result.Sample
 	program := w.suite.Find(name)
 	path, err := program.Path(w.dir)
@@ -80,9 +80,9 @@ func printed(sample *result.Sample, program Program, output string) error {
 	return nil
 }
 
-// effective checks that a contender takes effect in a program of this machine. The program is `sleep`,
+// effective checks that an allocator takes effect in a program of this machine. The program is `sleep`,
 // which runs long enough for the check.
-func (w workbench) effective(ctx context.Context, c allocators.Contender) error {
+func (w workbench) effective(ctx context.Context, c allocators.Allocator) error {
 	sleep, err := preload.Resolve("sleep", os.Getenv("PATH"))
 	if err != nil {
 		return err

@@ -100,7 +100,7 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
-// micro runs the command under the system's allocator, once as itself and once as a peer.
+// micro runs the command under the system's allocator, once under its own name and once as a peer.
 func micro(t *testing.T, suiteText, program string, more ...string) (stdout string, err error) {
 	t.Helper()
 	path, programs := workspace(t, suiteText, program)
@@ -170,7 +170,7 @@ func TestProgramsThatAreNotBuiltAreReportedOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "two"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := suite.built(dir); err != nil { // what is missing fails by itself, and the others are measured
+	if err := suite.built(dir); err != nil { // a missing program fails alone, and the others are measured
 		t.Error(err)
 	}
 }

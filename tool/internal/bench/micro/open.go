@@ -53,7 +53,7 @@ func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (
 	if err := spec.Suite.built(spec.Programs); err != nil {
 		return nil, err
 	}
-	contenders, notes, err := o.Select(env)
+	selected, notes, err := o.Select(env)
 	if err == nil {
 		err = measure.Adopt()
 	}
@@ -64,11 +64,11 @@ func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (
 	results := session.NewResults(env, spec.Scenario, spec.Settings, nil, spec.Suite.Rows())
 	w.warmer = newWarmer(results.Machine)
 	results.Notes = append(notes, spec.Notes...)
-	results.Contenders, results.Failures = w.effectiveOf(ctx, contenders)
+	results.Allocators, results.Failures = w.effectiveOf(ctx, selected)
 	return session.Open(env, o, results, session.Workload{
-		Contenders: results.Contenders, Subjects: spec.Suite.Names(), Parts: 1,
+		Allocators: results.Allocators, Subjects: spec.Suite.Names(), Parts: 1,
 		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {
-			sample, err := w.measure(ctx, step.Subject, step.Contender)
+			sample, err := w.measure(ctx, step.Subject, step.Allocator)
 			if err == nil {
 				tick("")
 			}
@@ -92,11 +92,11 @@ func (o *options) suiteOf(env cli.Env) (Suite, error) {
 	return suite, err
 }
 
-// effectiveOf are the contenders that take effect, and why the others do not.
-func (w workbench) effectiveOf(ctx context.Context, contenders []allocators.Contender) (list []allocators.Contender, failures []result.Failure) {
-	for _, c := range contenders {
+// effectiveOf are the allocators that take effect, and why the others do not.
+func (w workbench) effectiveOf(ctx context.Context, selected []allocators.Allocator) (list []allocators.Allocator, failures []result.Failure) {
+	for _, c := range selected {
 		if err := w.effective(ctx, c); err != nil {
-			failures = append(failures, result.Failure{Contender: c.Name, Reason: err.Error()})
+			failures = append(failures, result.Failure{Allocator: c.Name, Reason: err.Error()})
 			continue
 		}
 		list = append(list, c)

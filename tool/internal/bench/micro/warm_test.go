@@ -31,7 +31,7 @@ func TestAsMuchIsWarmedAsTheProgramTookMostAndNeverMoreThanAQuarter(t *testing.T
 
 func TestTouchGivesMemoryBack(t *testing.T) {
 	for range 64 {
-		touch(64 << 20) // 4 GiB if none of it went back
+		touch(64 << 20) // 4 GiB if none of it was purged
 	}
 	touch(-1)
 }

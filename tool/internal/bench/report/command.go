@@ -97,9 +97,9 @@ func against(r *result.Results) Against {
 // Print prints results on a terminal: every row, the advice for a goal, and the remarks.
 func Print(out io.Writer, r *result.Results, goal advice.Goal) {
 	if len(r.Observations) > 0 {
-		who := fmt.Sprintf("%d allocators", len(r.Contenders))
-		if len(r.Contenders) == 1 {
-			who = r.Contenders[0].Name
+		who := fmt.Sprintf("%d allocators", len(r.Allocators))
+		if len(r.Allocators) == 1 {
+			who = r.Allocators[0].Name
 		}
 		width, _ := term.Width(out)
 		for _, t := range Tables(fmt.Sprintf("%s under %s: medians of %s, %.0f s", r.Scenario, who, term.Counted(r.Rounds, "round"), r.Seconds), r, against(r)) {
@@ -125,7 +125,7 @@ func Markdown(r *result.Results, goal advice.Goal) []byte {
 // there.
 func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) {
 	verdict, ok := advice.Judge(r, goal)
-	if !ok || len(r.Contenders) < 2 {
+	if !ok || len(r.Allocators) < 2 {
 		return
 	}
 	fmt.Fprintln(out)
@@ -136,7 +136,7 @@ func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) 
 	if service == "" {
 		return
 	}
-	for _, recipe := range advice.Deploy(verdict.Standings[0].Contender, service) {
+	for _, recipe := range advice.Deploy(verdict.Standings[0].Allocator, service) {
 		fmt.Fprintf(out, "%s:\n%s\n\n", recipe.Where, recipe.Lines)
 	}
 }
@@ -179,7 +179,7 @@ func compareSetup(fs *pflag.FlagSet) cli.Action {
 type Change struct {
 	estimate.Comparison
 	Row       result.Row
-	Contender string
+	Allocator string
 	A, B      float64 // medians
 }
 
@@ -190,12 +190,12 @@ func Changes(a, b *result.Results, only string) []Change {
 		if row.Better == result.Neutral {
 			continue
 		}
-		for _, c := range a.Contenders {
+		for _, c := range a.Allocators {
 			x, y := list(a.Values(c.Name, row.Key())), list(b.Values(c.Name, row.Key()))
 			if len(x) == 0 || len(y) == 0 || only != "" && c.Name != only {
 				continue
 			}
-			change := Change{Row: row, Contender: c.Name, A: estimate.Median(x), B: estimate.Median(y)}
+			change := Change{Row: row, Allocator: c.Name, A: estimate.Median(x), B: estimate.Median(y)}
 			if row.Better == result.Higher {
 				change.Comparison = estimate.CompareApart(x, y)
 			} else {
@@ -241,7 +241,7 @@ func tableOf(changes []Change, all bool) (Table, int) {
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			strings.TrimSuffix(c.Row.Phase+": "+c.Row.Metric+", "+Unit(c.Row.Unit), ", "), c.Contender,
+			strings.TrimSuffix(c.Row.Phase+": "+c.Row.Metric+", "+Unit(c.Row.Unit), ", "), c.Allocator,
 			Number(c.A, c.Row.Unit), Number(c.B, c.Row.Unit), verdictOf(c), interval(c),
 		})
 	}

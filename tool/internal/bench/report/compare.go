@@ -13,13 +13,13 @@ import (
 // Against selects the reference of the ratios of a comparison.
 type Against int
 
-// A row's values are compared to the best contender, or to the best that is not Granary.
+// A row's values are compared to the best allocator, or to the best that is not Granary.
 const (
 	BestOfAll Against = iota
 	BestPeer
 )
 
-// A Cell holds one contender's value of a row, its spread and its ratio to the reference.
+// A Cell holds one allocator's value of a row, its spread and its ratio to the reference.
 type Cell struct {
 	Median     float64
 	Range      estimate.Interval
@@ -32,7 +32,7 @@ type Cell struct {
 	Noise      bool // no difference from the reference is shown
 }
 
-// A Line is a row with a cell for each contender.
+// A Line is a row with a cell for each allocator.
 type Line struct {
 	Row   result.Row
 	Cells []Cell
@@ -42,9 +42,9 @@ type Line struct {
 func Compare(r *result.Results, against Against) []Line {
 	var lines []Line
 	for _, row := range r.Rows {
-		values := make([]map[int]float64, len(r.Contenders))
+		values := make([]map[int]float64, len(r.Allocators))
 		total := 0
-		for i, c := range r.Contenders {
+		for i, c := range r.Allocators {
 			values[i] = r.Values(c.Name, row.Key())
 			total += len(values[i])
 		}
@@ -62,7 +62,7 @@ func compareRow(r *result.Results, row result.Row, values []map[int]float64, aga
 		line.Cells[i] = summarise(values[i])
 	}
 	all := func(int) bool { return true }
-	peer := func(i int) bool { return !r.Contenders[i].IsGranary() }
+	peer := func(i int) bool { return !r.Allocators[i].IsGranary() }
 	best, reference := bestOf(line, all), bestOf(line, all)
 	if against == BestPeer {
 		reference = bestOf(line, peer)
@@ -145,9 +145,9 @@ func Cost(direction result.Better, value, reference float64) float64 {
 	return value / reference
 }
 
-// GeoMeans returns, for each contender, the geometric mean over the rows of metric of its ratio to the
-// best contender of each row, and the number of rows. It excludes rows that keep rejects, and rows that
-// lack a contender: all means must be over the same programs.
+// GeoMeans returns, for each allocator, the geometric mean over the rows of metric of its ratio to the
+// best allocator of each row, and the number of rows. It excludes rows that keep rejects, and rows that
+// lack an allocator: all means must be over the same programs.
 func GeoMeans(lines []Line, metric string, keep func(best float64) bool) (means []float64, rows int) {
 	var costs [][]float64
 	for _, line := range lines {

@@ -18,7 +18,7 @@ import (
 
 // CPUTime is where the servers spent their CPU time, by function.
 type CPUTime struct {
-	Contenders []string // with enough samples
+	Allocators []string // with enough samples
 	Rows       [][]string
 	Remarks    []string // allocators with too few samples
 	Flames     []flame
@@ -46,7 +46,7 @@ type column struct {
 func ReadCPU(dir string, r *result.Results) (*CPUTime, error) {
 	out := &CPUTime{}
 	var columns []column
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		p, runs, err := result.ReadCPU(dir, c.Name)
 		if err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func (t *CPUTime) draw(name string, p *pprof.Profile, nanoseconds float64) error
 	if err := profile.WriteFlame(&svg, p, profile.Index(p, "cpu"), title); err != nil {
 		return fmt.Errorf("draw the CPU time of %s: %w", name, err)
 	}
-	t.Contenders = append(t.Contenders, name)
+	t.Allocators = append(t.Allocators, name)
 	t.Flames = append(t.Flames, flame{name, template.HTML(svg.String())}) // drawn here, names escaped by the drawer
 	return nil
 }

@@ -32,13 +32,13 @@ func cpuProfile(run string, samples map[string]int64) *pprof.Profile {
 
 func TestCPUTimeIsARunAndByFunction(t *testing.T) {
 	dir, r := t.TempDir(), example()
-	for contender, runs := range map[string][]map[string]int64{
+	for allocator, runs := range map[string][]map[string]int64{
 		"glibc":    {{"_int_malloc": 200, "work": 300}, {"_int_malloc": 400, "work": 300}},
 		"granary":  {{"malloc": 50, "work": 310}},
 		"jemalloc": {{"work": profile.FewestSamples - 1}},
 	} {
 		for i, samples := range runs {
-			if err := result.AddCPU(dir, contender, cpuProfile(string(rune('a'+i)), samples)); err != nil {
+			if err := result.AddCPU(dir, allocator, cpuProfile(string(rune('a'+i)), samples)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -51,8 +51,8 @@ func TestCPUTimeIsARunAndByFunction(t *testing.T) {
 		{"work", "600 ms  50.0 %", "620 ms  86.1 %"}, {"_int_malloc", "600 ms  50.0 %", "0 ms  0.0 %"}, {"malloc", "0 ms  0.0 %", "100 ms  13.9 %"},
 		{"0 functions more", "0 ms  0.0 %", "0 ms  0.0 %"}, {"all", "1200 ms  100.0 %", "720 ms  100.0 %"},
 	}
-	if !slices.EqualFunc(cpu.Rows, want, slices.Equal) || !slices.Equal(cpu.Contenders, []string{"glibc", "granary"}) {
-		t.Errorf("%q under %q", cpu.Rows, cpu.Contenders)
+	if !slices.EqualFunc(cpu.Rows, want, slices.Equal) || !slices.Equal(cpu.Allocators, []string{"glibc", "granary"}) {
+		t.Errorf("%q under %q", cpu.Rows, cpu.Allocators)
 	}
 	if len(cpu.Remarks) != 1 || !strings.HasPrefix(cpu.Remarks[0], "jemalloc: 19 samples, too few") {
 		t.Errorf("remarks %q", cpu.Remarks)

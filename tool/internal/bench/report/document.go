@@ -54,11 +54,11 @@ func Document(out io.Writer, r *result.Results, tables []Table, against Against)
 		tables[i].Markdown(out)
 	}
 	fmt.Fprintf(out, "%s\n", Legend(against))
-	contenders := Table{Title: "Allocators", Header: []string{"name", "version", "library", "variables", "SHA-256"}}
-	for _, c := range r.Contenders {
-		contenders.Rows = append(contenders.Rows, []string{c.Name, c.Version, base(c.Path), strings.Join(c.Env, " "), short(c.SHA256)})
+	used := Table{Title: "Allocators", Header: []string{"name", "version", "library", "variables", "SHA-256"}}
+	for _, c := range r.Allocators {
+		used.Rows = append(used.Rows, []string{c.Name, c.Version, base(c.Path), strings.Join(c.Env, " "), short(c.SHA256)})
 	}
-	contenders.Markdown(out)
+	used.Markdown(out)
 	Remarks(out, r)
 }
 

@@ -13,9 +13,9 @@ import (
 
 // measured are results of two allocators; each row has a value of both, the same in every round.
 func measured(rounds int, rows []result.Row, values [][2]float64) *result.Results {
-	r := &result.Results{Rounds: rounds, Rows: rows, Contenders: []allocators.Contender{{Name: "glibc"}, {Name: "granary"}}}
+	r := &result.Results{Rounds: rounds, Rows: rows, Allocators: []allocators.Allocator{{Name: "glibc"}, {Name: "granary"}}}
 	for round := range rounds {
-		for i, c := range r.Contenders {
+		for i, c := range r.Allocators {
 			var s result.Sample
 			for j, row := range rows {
 				s.Set(row.Phase, row.Metric, values[j][i]*(1+0.001*float64(round)))

@@ -17,9 +17,9 @@ type Loss struct {
 
 // HasGranaryAndPeer reports whether the results compare Granary with a peer.
 func HasGranaryAndPeer(r *result.Results) bool {
-	peer := func(c allocators.Contender) bool { return !c.IsGranary() }
-	granary := func(c allocators.Contender) bool { return c.Name == inspect.Granary }
-	return slices.ContainsFunc(r.Contenders, granary) && slices.ContainsFunc(r.Contenders, peer)
+	peer := func(c allocators.Allocator) bool { return !c.IsGranary() }
+	granary := func(c allocators.Allocator) bool { return c.Name == inspect.Granary }
+	return slices.ContainsFunc(r.Allocators, granary) && slices.ContainsFunc(r.Allocators, peer)
 }
 
 // tolerated is the largest ratio at which a row of a single round is not listed as a loss.
@@ -32,12 +32,12 @@ func Losing(r *result.Results) (shown, behind []Loss) {
 	for _, line := range Compare(r, BestPeer) {
 		reference := slices.IndexFunc(line.Cells, func(c Cell) bool { return c.Reference })
 		for i, c := range line.Cells {
-			if reference < 0 || r.Contenders[i].Name != inspect.Granary || c.Rounds == 0 || c.Cost <= 1 {
+			if reference < 0 || r.Allocators[i].Name != inspect.Granary || c.Rounds == 0 || c.Cost <= 1 {
 				continue
 			}
 			loss := Loss{
 				line.Row.Phase + ": " + Label(line.Row), Number(c.Median, line.Row.Unit),
-				Number(line.Cells[reference].Median, line.Row.Unit), r.Contenders[reference].Name, "×" + Number(c.Cost, ""), c.Cost,
+				Number(line.Cells[reference].Median, line.Row.Unit), r.Allocators[reference].Name, "×" + Number(c.Cost, ""), c.Cost,
 			}
 			switch {
 			case c.Comparison.Differs():

@@ -25,7 +25,7 @@ var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{"
 // content is what the template shows.
 type content struct {
 	Results         *result.Results
-	ComparesGranary bool // Granary and a peer are among the contenders
+	ComparesGranary bool // Granary and a peer are among the allocators
 	When            string
 	Machine         string
 	Losing          []Loss
@@ -45,7 +45,7 @@ type content struct {
 
 type verdict struct {
 	Title      string
-	Contenders []allocators.Contender
+	Allocators []allocators.Allocator
 	Text       []string
 	Standings  []standing
 	Pairs      [][]string
@@ -79,7 +79,7 @@ type picture struct {
 	SVG   template.HTML
 }
 
-type noise struct{ Contender, Round, Seconds, Own, Others, Stolen string }
+type noise struct{ Allocator, Round, Seconds, Own, Others, Stolen string }
 
 // WritePage writes the page. The advice for goal is the first one. cpu is nil if no CPU time was sampled.
 func WritePage(out io.Writer, r *result.Results, goal advice.Goal, cpu *CPUTime) error {
@@ -140,7 +140,7 @@ func compared(r *result.Results) int {
 	n := 0
 	for _, line := range Compare(r, BestPeer) {
 		for i, c := range line.Cells {
-			if line.Row.Better != result.Neutral && r.Contenders[i].Name == inspect.Granary && c.Comparison.Rounds > 0 {
+			if line.Row.Better != result.Neutral && r.Allocators[i].Name == inspect.Granary && c.Comparison.Rounds > 0 {
 				n++
 			}
 		}
@@ -174,16 +174,16 @@ func verdicts(r *result.Results, goal advice.Goal) (chosen *verdict, others []ve
 		if !ok {
 			continue
 		}
-		v := verdict{Title: g.Title, Contenders: r.Contenders, Confidence: fmt.Sprintf("%g %%", estimate.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Contender.Name,
-			Recipes: advice.Deploy(judged.Standings[0].Contender, r.Scenario)}
+		v := verdict{Title: g.Title, Allocators: r.Allocators, Confidence: fmt.Sprintf("%g %%", estimate.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Allocator.Name,
+			Recipes: advice.Deploy(judged.Standings[0].Allocator, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
 		}
 		for _, s := range judged.Standings {
-			v.Standings = append(v.Standings, standing{s.Contender.Name, costText(s), ratioText(s.ToBest)})
+			v.Standings = append(v.Standings, standing{s.Allocator.Name, costText(s), ratioText(s.ToBest)})
 		}
 		for i, pairs := range advice.Pairs(r, g) {
-			line := []string{r.Contenders[i].Name}
+			line := []string{r.Allocators[i].Name}
 			for _, p := range pairs {
 				line = append(line, p.Text())
 			}
@@ -255,5 +255,5 @@ func cellOf(line Line, c Cell) pageCell {
 
 func noiseOf(run result.Run) noise {
 	share := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v/math.Max(run.Seconds, 1e-9)) }
-	return noise{run.Contender, fmt.Sprint(run.Round + 1), fmt.Sprintf("%.1f", run.Seconds), share(run.OwnCPU), share(run.OthersCPU), share(run.Stolen)}
+	return noise{run.Allocator, fmt.Sprint(run.Round + 1), fmt.Sprintf("%.1f", run.Seconds), share(run.OwnCPU), share(run.OthersCPU), share(run.Stolen)}
 }

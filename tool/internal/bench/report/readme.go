@@ -86,10 +86,10 @@ func ReadLayout(path string) (Layout, error) {
 	return l, nil
 }
 
-// contender is the column's allocator in some results; empty where it was not measured.
-func (c Column) contender(r *result.Results) string {
+// allocator is the column's allocator in some results; empty where it was not measured.
+func (c Column) allocator(r *result.Results) string {
 	for _, name := range c.From {
-		for _, known := range r.Contenders {
+		for _, known := range r.Allocators {
 			if known.Name == name {
 				return name
 			}
@@ -98,7 +98,7 @@ func (c Column) contender(r *result.Results) string {
 	return ""
 }
 
-// The block of a README that is drawn lies between these lines; the first names the folder of the results.
+// The generated block of a README is between these lines; the first names the folder of the results.
 var block = regexp.MustCompile(`(?s)<!-- measured: begin(?: ([^\s]+))? -->\n.*?<!-- measured: end -->`)
 
 var errNoBlock = errors.New("there is no block between `<!-- measured: begin FOLDER -->` and `<!-- measured: end -->` in it")

@@ -18,9 +18,9 @@ import (
 
 const granary = inspect.Granary
 
-type allocator = allocators.Contender
+type allocator = allocators.Allocator
 
-var errNothingToDraw = errors.New("the results hold Granary against nobody; measure it beside others")
+var errNothingToDraw = errors.New("the results have no allocator but Granary; measure others, too")
 
 // Readme is `granary bench readme`.
 var Readme = cli.Command{
@@ -87,7 +87,7 @@ func beside(file, dir string) (string, error) {
 	}
 	relative, err := filepath.Rel(from, to)
 	if err != nil || strings.HasPrefix(relative, "..") {
-		return "", fmt.Errorf("%s does not lie below the folder of %s, whose readers would not find it; copy it there", dir, file)
+		return "", fmt.Errorf("%s is not below the folder of %s, so a link to it would be broken; copy it there", dir, file)
 	}
 	return relative, nil
 }

@@ -63,8 +63,8 @@ func (l Layout) measured(row Row, r *result.Results, line Line) string {
 	cells := make([]string, len(l.Columns))
 	best, some := -1, 0
 	place := func(i int) int {
-		name := l.Columns[i].contender(r)
-		return slices.IndexFunc(r.Contenders, func(c allocator) bool { return c.Name == name })
+		name := l.Columns[i].allocator(r)
+		return slices.IndexFunc(r.Allocators, func(c allocator) bool { return c.Name == name })
 	}
 	for i := range l.Columns {
 		at := place(i)
@@ -82,7 +82,7 @@ func (l Layout) measured(row Row, r *result.Results, line Line) string {
 	}
 	var leading []int
 	for i := range l.Columns {
-		if cells[i] == cells[best] || cells[i] != "-" && r.Rounds >= enough && !worse(r, line.Row, l.Columns[i].contender(r), l.Columns[best].contender(r)) {
+		if cells[i] == cells[best] || cells[i] != "-" && r.Rounds >= enough && !worse(r, line.Row, l.Columns[i].allocator(r), l.Columns[best].allocator(r)) {
 			leading = append(leading, i)
 		}
 	}
@@ -99,10 +99,10 @@ func (l Layout) measured(row Row, r *result.Results, line Line) string {
 	return joined(title, bold(cells, leading))
 }
 
-// worse reports whether the rounds show that a contender is worse than the best.
-func worse(r *result.Results, row result.Row, contender, best string) bool {
+// worse reports whether the rounds show that an allocator is worse than the best.
+func worse(r *result.Results, row result.Row, allocator, best string) bool {
 	var a, b []float64
-	own, theirs := r.Values(contender, row.Key()), r.Values(best, row.Key())
+	own, theirs := r.Values(allocator, row.Key()), r.Values(best, row.Key())
 	for round := range r.Rounds {
 		x, ok1 := own[round]
 		y, ok2 := theirs[round]
@@ -122,7 +122,7 @@ func (l Layout) mean(row Row, r *result.Results, lines []Line) (text string, pro
 	cells := make([]string, len(l.Columns))
 	least := math.Inf(1)
 	for i, c := range l.Columns {
-		at := slices.IndexFunc(r.Contenders, func(o allocator) bool { return o.Name == c.contender(r) })
+		at := slices.IndexFunc(r.Allocators, func(o allocator) bool { return o.Name == c.allocator(r) })
 		if cells[i] = "-"; at < 0 {
 			continue
 		}
@@ -135,7 +135,7 @@ func (l Layout) mean(row Row, r *result.Results, lines []Line) (text string, pro
 			leading = append(leading, i)
 		}
 	}
-	title := strings.NewReplacer("$PROGRAMS", fmt.Sprint(programs), "$ALLOCATORS", fmt.Sprint(len(r.Contenders))).Replace(row.Title) + ", ratio"
+	title := strings.NewReplacer("$PROGRAMS", fmt.Sprint(programs), "$ALLOCATORS", fmt.Sprint(len(r.Allocators))).Replace(row.Title) + ", ratio"
 	return joined(title, bold(cells, leading)), programs
 }
 
@@ -195,14 +195,14 @@ func pictured(b *strings.Builder, plot, dir string, results []*result.Results) {
 func (l Layout) versions(results []*result.Results) string {
 	widest := results[0]
 	for _, r := range results {
-		if len(r.Contenders) > len(widest.Contenders) {
+		if len(r.Allocators) > len(widest.Allocators) {
 			widest = r
 		}
 	}
 	var out []string
 	for _, column := range l.Columns {
-		name := column.contender(widest)
-		for _, c := range widest.Contenders {
+		name := column.allocator(widest)
+		for _, c := range widest.Allocators {
 			if c.Name == name {
 				out = append(out, labelled(column.Title, c.Version))
 			}
@@ -230,7 +230,7 @@ func plot(results []*result.Results, l Layout) ([]byte, error) {
 		for _, r := range results {
 			some := false
 			for i, c := range l.Columns {
-				name := c.contender(r)
+				name := c.allocator(r)
 				if name == "" || name == granary {
 					continue
 				}

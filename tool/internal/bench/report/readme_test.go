@@ -54,10 +54,10 @@ func measuredSet(rounds int, slow, large float64) *result.Results {
 		Schema: result.Schema, Scenario: "store", Rounds: rounds, Started: time.Unix(1e9, 0),
 		Rows: []result.Row{{Phase: "write, 2 threads", Metric: "throughput", Unit: "1/s", Better: result.Higher}, {Phase: "filled", Metric: "RSS", Unit: "bytes", Better: result.Lower},
 			{Phase: "one", Metric: "peak RSS", Unit: "bytes", Better: result.Lower}, {Phase: "two", Metric: "peak RSS", Unit: "bytes", Better: result.Lower}},
-		Contenders: []allocator{{Name: "glibc"}, {Name: "jemalloc"}, {Name: "new-jemalloc", Version: "5.3.1"}, {Name: "granary"}},
+		Allocators: []allocator{{Name: "glibc"}, {Name: "jemalloc"}, {Name: "new-jemalloc", Version: "5.3.1"}, {Name: "granary"}},
 	}
 	for round := range rounds {
-		for i, c := range r.Contenders {
+		for i, c := range r.Allocators {
 			var s result.Sample
 			wobble := 1 + 0.004*float64((round*5+i*3)%4)
 			ours := func(f float64) float64 {

@@ -36,13 +36,13 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// example has a clear winner, a tie, a missing contender, and a neutral row.
+// example has a clear winner, a tie, a missing allocator, and a neutral row.
 func example() *result.Results {
 	r := &result.Results{
 		Schema: result.Schema, Scenario: "example", Version: "1.2.3", Rounds: 3, Seconds: 42,
 		Started: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Machine: result.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
-		Contenders: []allocators.Contender{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}},
+		Allocators: []allocators.Allocator{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}},
 			{Name: "granary", Path: "/lib/g.so", SHA256: "0123456789abcdef"}},
 		Rows: []result.Row{
 			{Phase: "pair", Metric: result.MetricWall, Unit: "s", Better: result.Lower},
@@ -52,7 +52,7 @@ func example() *result.Results {
 			{Phase: "serve", Metric: "throughput", Unit: "1/s", Better: result.Higher},
 			{Phase: "serve", Metric: "never measured", Unit: "s", Better: result.Lower},
 		},
-		Failures: []result.Failure{{Subject: "serve", Contender: "jemalloc", Round: 1, Reason: "it died"}},
+		Failures: []result.Failure{{Subject: "serve", Allocator: "jemalloc", Round: 1, Reason: "it died"}},
 		Notes:    []string{"mimalloc is left out"},
 	}
 	values := map[string][]float64{ // glibc, jemalloc, granary a row
@@ -62,7 +62,7 @@ func example() *result.Results {
 		"pair/seen":                    {12, 34, 1234567},
 		"serve/throughput":             {50e3, 60e3, 99e3},
 	}
-	for i, c := range r.Contenders {
+	for i, c := range r.Allocators {
 		for round := range 3 {
 			var s result.Sample
 			for key, v := range values {
@@ -98,11 +98,11 @@ func TestRenderings(t *testing.T) {
 	}
 }
 
-func cell(t *testing.T, lines []Line, metric string, contender int) Cell {
+func cell(t *testing.T, lines []Line, metric string, allocator int) Cell {
 	t.Helper()
 	for _, line := range lines {
 		if line.Row.Metric == metric {
-			return line.Cells[contender]
+			return line.Cells[allocator]
 		}
 	}
 	t.Fatalf("no row %s", metric)
@@ -114,7 +114,7 @@ func TestRatiosToTheBestOfAllAndToTheBestPeer(t *testing.T) {
 	for _, c := range []struct {
 		lines     []Line
 		metric    string
-		contender int
+		allocator int
 		cost      float64
 		best      bool
 	}{
@@ -126,9 +126,9 @@ func TestRatiosToTheBestOfAllAndToTheBestPeer(t *testing.T) {
 		{peers, "throughput", 2, 0.606, true},
 		{peers, "cost", 2, 0.8235, true},
 	} {
-		got := cell(t, c.lines, c.metric, c.contender)
+		got := cell(t, c.lines, c.metric, c.allocator)
 		if math.Abs(got.Cost-c.cost) > 0.02 || got.Best != c.best {
-			t.Errorf("%s, contender %d: cost %v, best %v; want %v, %v", c.metric, c.contender, got.Cost, got.Best, c.cost, c.best)
+			t.Errorf("%s, allocator %d: cost %v, best %v; want %v, %v", c.metric, c.allocator, got.Cost, got.Best, c.cost, c.best)
 		}
 	}
 	if !cell(t, all, result.MetricWall, 1).Comparison.Differs() {
@@ -195,10 +195,10 @@ func TestWhereGranaryLosesComesFirstAndASingleRoundShowsNothing(t *testing.T) {
 		r := &result.Results{Rounds: rounds, Rows: []result.Row{
 			{Phase: "a", Metric: "RSS", Unit: "bytes", Better: result.Lower}, {Phase: "b", Metric: "throughput", Unit: "1/s", Better: result.Higher},
 			{Phase: "c", Metric: "RSS", Unit: "bytes", Better: result.Lower}, {Phase: "d", Metric: "seen", Unit: "count"},
-		}, Contenders: []allocators.Contender{{Name: "glibc"}, {Name: "granary"}, {Name: "granary:x=1"}}}
+		}, Allocators: []allocators.Allocator{{Name: "glibc"}, {Name: "granary"}, {Name: "granary:x=1"}}}
 		for round := range rounds {
 			wobble := 1 + 0.001*float64(round)
-			for _, c := range r.Contenders {
+			for _, c := range r.Allocators {
 				var s result.Sample
 				worse := 1.0
 				if c.Name == "granary" {
@@ -226,7 +226,7 @@ func TestWhereGranaryLosesComesFirstAndASingleRoundShowsNothing(t *testing.T) {
 		t.Errorf("the losses do not come first:\n%s", page.String())
 	}
 	alone := several(3)
-	alone.Contenders = alone.Contenders[1:2]
+	alone.Allocators = alone.Allocators[1:2]
 	if got := Losses(alone); got != nil {
 		t.Errorf("alone it loses to %+v", got)
 	}

@@ -158,22 +158,22 @@ func best(all []*result.Results, link string) Table {
 	return t
 }
 
-// leaders are the best contender for a goal, and those without a shown difference from it.
+// leaders are the best allocator for a goal, and those without a shown difference from it.
 func leaders(r *result.Results, g advice.Goal) string {
 	v, ok := advice.Judge(r, g)
 	if !ok {
 		return "-"
 	}
 	if len(v.Standings) < 2 || v.Standings[1].Missing > 0 {
-		return "- (nobody else was measured)"
+		return "- (no other allocator was measured)"
 	}
 	if r.Rounds < 2 {
-		return v.Standings[0].Contender.Name + " (one round)"
+		return v.Standings[0].Allocator.Name + " (one round)"
 	}
-	out := []string{"**" + v.Standings[0].Contender.Name + "**"}
+	out := []string{"**" + v.Standings[0].Allocator.Name + "**"}
 	for _, s := range v.Standings[1:] {
 		if s.Missing == 0 && !s.ToBest.Differs() {
-			out = append(out, s.Contender.Name)
+			out = append(out, s.Allocator.Name)
 		}
 	}
 	return strings.Join(out, ", ")

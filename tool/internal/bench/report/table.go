@@ -18,14 +18,14 @@ type Table struct {
 	Title  string
 	Header []string
 	Rows   [][]string
-	Breaks map[int]bool // a rule stands above these rows
+	Breaks map[int]bool // a rule is above these rows
 }
 
-// Lines makes the table of compared lines: a contender a column, and a row of its own that names each
+// Lines makes the table of compared lines: an allocator a column, and a row of its own that names each
 // phase.
 func Lines(title string, r *result.Results, lines []Line) Table {
 	t := Table{Title: title, Header: []string{""}, Breaks: map[int]bool{}}
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		t.Header = append(t.Header, c.Name)
 	}
 	phase := ""
@@ -54,7 +54,7 @@ func lineCells(line Line) []string {
 // Means makes the table of geometric means; a row for each that has programs.
 func Means(r *result.Results, lines []Line) Table {
 	t := Table{Title: "Geometric mean of the ratio to the best allocator of each program (1.00 = best everywhere)", Header: []string{"over", "programs"}}
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		t.Header = append(t.Header, c.Name)
 	}
 	const large = 16 << 20
@@ -165,7 +165,7 @@ func Remarks(out io.Writer, r *result.Results) {
 		term.Line(out, "Note: %s", note)
 	}
 	for _, f := range r.Failures {
-		who := strings.TrimSpace(f.Subject + " " + f.Contender)
+		who := strings.TrimSpace(f.Subject + " " + f.Allocator)
 		term.Line(out, "%s failed in round %d: %s", who, f.Round+1, f.Reason)
 	}
 	for _, note := range r.Notes {

@@ -24,12 +24,12 @@ func results(rounds int) *result.Results {
 	r := &result.Results{
 		Schema: result.Schema, Scenario: "example", Version: "1", Rounds: rounds, Started: time.Unix(1e9, 0), Settings: map[string]any{"threads": "2,4"},
 		Rows:       []result.Row{{Phase: "a, b", Metric: "throughput", Unit: "1/s", Better: result.Higher}, {Phase: "a, b", Metric: "RSS", Unit: "bytes", Better: result.Lower}},
-		Contenders: []allocators.Contender{{Name: "glibc", SHA256: "1"}, {Name: "granary", SHA256: "2"}},
+		Allocators: []allocators.Allocator{{Name: "glibc", SHA256: "1"}, {Name: "granary", SHA256: "2"}},
 		Sessions:   []result.Session{{Started: time.Unix(1e9, 0)}},
 		Notes:      []string{"<b>not bold</b>"},
 	}
 	for round := range rounds {
-		for i, c := range r.Contenders {
+		for i, c := range r.Allocators {
 			var s result.Sample
 			s.Set("a, b", "throughput", float64(100+10*i+round))
 			s.Set("a, b", "RSS", float64(1e6+1000*i))
@@ -78,12 +78,12 @@ func TestAFolderHoldsEverythingAndNeedsNoNetwork(t *testing.T) {
 func TestCompareShowsWhatChanged(t *testing.T) {
 	a, b := results(5), results(5)
 	for i, o := range b.Observations {
-		if o.Contender == "granary" && o.Metric == "RSS" {
+		if o.Allocator == "granary" && o.Metric == "RSS" {
 			b.Observations[i].Value *= 1.1
 		}
 	}
 	changes := Changes(a, b, "")
-	if len(changes) != 4 || changes[0].Contender != "granary" || changes[0].Row.Metric != "RSS" || !changes[0].Differs() || changes[0].Ratio < 1.09 || changes[1].Differs() {
+	if len(changes) != 4 || changes[0].Allocator != "granary" || changes[0].Row.Metric != "RSS" || !changes[0].Differs() || changes[0].Ratio < 1.09 || changes[1].Differs() {
 		t.Errorf("%+v", changes)
 	}
 	if len(Changes(a, b, "glibc")) != 2 {
@@ -125,10 +125,10 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 	dir := t.TempDir()
 	one, two := results(5), results(1)
 	two.Scenario = "other"
-	two.Failures = []result.Failure{{Contender: "mimalloc", Reason: "it died"}}
+	two.Failures = []result.Failure{{Allocator: "mimalloc", Reason: "it died"}}
 	alone := results(1)
 	alone.Scenario = "third"
-	alone.Observations = slices.DeleteFunc(alone.Observations, func(o result.Observation) bool { return o.Contender == "glibc" })
+	alone.Observations = slices.DeleteFunc(alone.Observations, func(o result.Observation) bool { return o.Allocator == "glibc" })
 	for _, r := range []*result.Results{one, two, alone} {
 		if err := r.WriteJSON(filepath.Join(dir, r.Scenario, result.File)); err != nil {
 			t.Fatal(err)

@@ -54,12 +54,12 @@ func Extend(dir string, fresh *Results) (*Results, error) {
 	if name, differs := differing(prior.Settings, fresh.Settings); differs {
 		return nil, fmt.Errorf("%s holds results with %s %v, not %v; give another folder with --out, or the same options", dir, name, prior.Settings[name], fresh.Settings[name])
 	}
-	for _, c := range fresh.Contenders {
-		i := slices.IndexFunc(prior.Contenders, func(p allocators.Contender) bool { return p.Name == c.Name })
+	for _, c := range fresh.Allocators {
+		i := slices.IndexFunc(prior.Allocators, func(p allocators.Allocator) bool { return p.Name == c.Name })
 		switch {
 		case i < 0:
-			prior.Contenders = append(prior.Contenders, c)
-		case prior.Contenders[i].SHA256 != c.SHA256 || !slices.Equal(prior.Contenders[i].Env, c.Env):
+			prior.Allocators = append(prior.Allocators, c)
+		case prior.Allocators[i].SHA256 != c.SHA256 || !slices.Equal(prior.Allocators[i].Env, c.Env):
 			return nil, fmt.Errorf("%s holds results of another build or setting of %s; give another folder with --out, or name this one apart: NAME=%s", dir, c.Name, c.Path)
 		}
 	}
@@ -102,7 +102,7 @@ func CSV(r *Results) ([]byte, error) {
 	lines := [][]string{{"scenario", "phase", "metric", "unit", "better", "allocator", "round", "value"}}
 	for _, o := range r.Observations {
 		row := rows[Key{Phase: o.Phase, Metric: o.Metric}]
-		lines = append(lines, []string{r.Scenario, o.Phase, o.Metric, row.Unit, string(row.Better), o.Contender, strconv.Itoa(o.Round + 1), strconv.FormatFloat(o.Value, 'g', -1, 64)})
+		lines = append(lines, []string{r.Scenario, o.Phase, o.Metric, row.Unit, string(row.Better), o.Allocator, strconv.Itoa(o.Round + 1), strconv.FormatFloat(o.Value, 'g', -1, 64)})
 	}
 	if err := w.WriteAll(lines); err != nil {
 		return nil, fmt.Errorf("write the table: %w", err)
@@ -114,7 +114,7 @@ func CSV(r *Results) ([]byte, error) {
 func Files(dir string) ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*", File))
 	if err != nil {
-		return nil, fmt.Errorf("look for results in %s: %w", dir, err)
+		return nil, fmt.Errorf("find results in %s: %w", dir, err)
 	}
 	return paths, nil
 }

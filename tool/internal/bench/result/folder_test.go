@@ -14,12 +14,12 @@ func example(rounds int) *Results {
 	r := &Results{
 		Schema: Schema, Scenario: "example", Version: "1", Rounds: rounds, Started: time.Unix(1e9, 0), Settings: map[string]any{"threads": "2,4"},
 		Rows:       []Row{{Phase: "a, b", Metric: "throughput", Unit: "1/s", Better: Higher}, {Phase: "a, b", Metric: "RSS", Unit: "bytes", Better: Lower}},
-		Contenders: []allocators.Contender{{Name: "glibc", SHA256: "1"}, {Name: "granary", SHA256: "2"}},
+		Allocators: []allocators.Allocator{{Name: "glibc", SHA256: "1"}, {Name: "granary", SHA256: "2"}},
 		Sessions:   []Session{{Started: time.Unix(1e9, 0)}},
 		Notes:      []string{"<b>not bold</b>"},
 	}
 	for round := range rounds {
-		for i, c := range r.Contenders {
+		for i, c := range r.Allocators {
 			var s Sample
 			s.Set("a, b", "throughput", float64(100+10*i+round))
 			s.Set("a, b", "RSS", float64(1e6+1000*i))
@@ -39,9 +39,9 @@ func TestARerunAddsRounds(t *testing.T) {
 	if err := example(3).WriteJSON(filepath.Join(dir, File)); err != nil {
 		t.Fatal(err)
 	}
-	fresh.Contenders = append(fresh.Contenders, allocators.Contender{Name: "jemalloc"})
+	fresh.Allocators = append(fresh.Allocators, allocators.Allocator{Name: "jemalloc"})
 	got, err := Extend(dir, fresh)
-	if err != nil || got.Rounds != 3 || len(got.Observations) != 12 || len(got.Contenders) != 3 || len(got.Sessions) != 2 || len(got.Notes) != 1 {
+	if err != nil || got.Rounds != 3 || len(got.Observations) != 12 || len(got.Allocators) != 3 || len(got.Sessions) != 2 || len(got.Notes) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -50,8 +50,8 @@ func TestWhatDoesNotBelongTogetherIsRefused(t *testing.T) {
 	for sentence, change := range map[string]func(r *Results){
 		"holds results of example":                     func(r *Results) { r.Scenario = "other" },
 		"with threads 2,4, not 8":                      func(r *Results) { r.Settings = map[string]any{"threads": "8"} },
-		"another build or setting of granary":          func(r *Results) { r.Contenders[1].SHA256 = "3" },
-		"another build or setting of glibc; give anot": func(r *Results) { r.Contenders[0].Env = []string{"A=1"} },
+		"another build or setting of granary":          func(r *Results) { r.Allocators[1].SHA256 = "3" },
+		"another build or setting of glibc; give anot": func(r *Results) { r.Allocators[0].Env = []string{"A=1"} },
 	} {
 		dir := t.TempDir()
 		if err := example(1).WriteJSON(filepath.Join(dir, File)); err != nil {

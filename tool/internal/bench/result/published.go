@@ -29,7 +29,7 @@ const (
 type set struct {
 	Schema     string                 `json:"schema"`
 	Machine    Machine                `json:"machine"`
-	Allocators []allocators.Contender `json:"allocators"`
+	Allocators []allocators.Allocator `json:"allocators"`
 	Scenarios  []setScenario          `json:"scenarios"`
 }
 
@@ -52,8 +52,8 @@ func Publish(dir string, all []*Results, suite Suite) error {
 	s := set{Schema: setSchema, Machine: all[0].Machine}
 	files := map[string][]byte{}
 	for _, r := range all {
-		for _, c := range r.Contenders {
-			i := slices.IndexFunc(s.Allocators, func(known allocators.Contender) bool { return known.Name == c.Name })
+		for _, c := range r.Allocators {
+			i := slices.IndexFunc(s.Allocators, func(known allocators.Allocator) bool { return known.Name == c.Name })
 			if i < 0 {
 				s.Allocators = append(s.Allocators, c)
 			} else if s.Allocators[i].SHA256 != c.SHA256 {
@@ -86,13 +86,13 @@ func Publish(dir string, all []*Results, suite Suite) error {
 // wide is a line for each row; an allocator's cell holds its values in the order of the rounds.
 func wide(r *Results) ([]byte, error) {
 	header := slices.Clone(fixed)
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		header = append(header, c.Name)
 	}
 	lines := [][]string{header}
 	for _, row := range r.Rows {
 		line := []string{row.Phase, row.Metric, row.Unit, string(row.Better)}
-		for _, c := range r.Contenders {
+		for _, c := range r.Allocators {
 			line = append(line, cell(r.Values(c.Name, row.Key()), r.Rounds))
 		}
 		lines = append(lines, line)
@@ -165,17 +165,17 @@ func (s set) fill(r *Results, path string) error {
 		return fmt.Errorf("%s does not begin with the columns %s", path, strings.Join(fixed, ", "))
 	}
 	for _, name := range lines[0][len(fixed):] {
-		i := slices.IndexFunc(s.Allocators, func(c allocators.Contender) bool { return c.Name == name })
+		i := slices.IndexFunc(s.Allocators, func(c allocators.Allocator) bool { return c.Name == name })
 		if i < 0 {
 			return fmt.Errorf("%s has a column %q, which %s does not list as an allocator", path, name, setFile)
 		}
-		r.Contenders = append(r.Contenders, s.Allocators[i])
+		r.Allocators = append(r.Allocators, s.Allocators[i])
 	}
 	for n, line := range lines[1:] {
 		row := Row{Phase: line[0], Metric: line[1], Unit: line[2], Better: Better(line[3])}
 		r.Rows = append(r.Rows, row)
 		for i, text := range line[len(fixed):] {
-			if err := observe(r, row, r.Contenders[i].Name, text); err != nil {
+			if err := observe(r, row, r.Allocators[i].Name, text); err != nil {
 				return fmt.Errorf("%s, line %d: %w", path, n+2, err)
 			}
 		}
@@ -183,7 +183,7 @@ func (s set) fill(r *Results, path string) error {
 	return nil
 }
 
-func observe(r *Results, row Row, contender, text string) error {
+func observe(r *Results, row Row, allocator, text string) error {
 	for round, field := range strings.Fields(text) {
 		if field == noValue {
 			continue
@@ -192,7 +192,7 @@ func observe(r *Results, row Row, contender, text string) error {
 		if err != nil {
 			return fmt.Errorf("%q is no number: %w", field, err)
 		}
-		r.Observations = append(r.Observations, Observation{Contender: contender, Round: round, Phase: row.Phase, Metric: row.Metric, Value: value})
+		r.Observations = append(r.Observations, Observation{Allocator: allocator, Round: round, Phase: row.Phase, Metric: row.Metric, Value: value})
 	}
 	return nil
 }

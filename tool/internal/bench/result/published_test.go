@@ -12,7 +12,7 @@ func TestPublishedResultsHoldEveryValueOfEveryRound(t *testing.T) {
 	dir := t.TempDir()
 	raw := example(3)
 	raw.Observations = raw.Observations[1:] // glibc has no throughput in the first round
-	raw.Failures = []Failure{{Contender: "glibc", Reason: "it was slow"}}
+	raw.Failures = []Failure{{Allocator: "glibc", Reason: "it was slow"}}
 	if err := Publish(dir, []*Results{raw}, Suite{Size: "quick"}); err != nil {
 		t.Fatal(err)
 	}
@@ -22,14 +22,14 @@ func TestPublishedResultsHoldEveryValueOfEveryRound(t *testing.T) {
 	}
 	got := all[0]
 	if got.Scenario != raw.Scenario || got.Rounds != 3 || !got.Started.Equal(raw.Started) || len(got.Rows) != len(raw.Rows) || len(got.Failures) != 1 ||
-		len(got.Notes) != 1 || len(got.Contenders) != 2 {
+		len(got.Notes) != 1 || len(got.Allocators) != 2 {
 		t.Errorf("%+v", got)
 	}
 	for i, row := range raw.Rows {
 		if got.Rows[i] != row {
 			t.Errorf("row %+v, not %+v", got.Rows[i], row)
 		}
-		for _, c := range raw.Contenders {
+		for _, c := range raw.Allocators {
 			if a, b := got.Values(c.Name, row.Key()), raw.Values(c.Name, row.Key()); !maps.Equal(a, b) {
 				t.Errorf("%s under %s: %v, not %v", row.Metric, c.Name, a, b)
 			}
@@ -66,7 +66,7 @@ func TestADamagedPublishedSetIsRefused(t *testing.T) {
 		}
 	}
 	two := example(1)
-	two.Contenders[1].SHA256 = "3"
+	two.Allocators[1].SHA256 = "3"
 	if err := Publish(t.TempDir(), []*Results{example(1), two}, Suite{}); err == nil || !strings.Contains(err.Error(), "two builds of granary") {
 		t.Errorf("two builds: %v", err)
 	}

@@ -43,7 +43,7 @@ type Key struct{ Phase, Metric string }
 
 // An Observation is one measured value.
 type Observation struct {
-	Contender string  `json:"contender"`
+	Allocator string  `json:"contender"`
 	Round     int     `json:"round"`
 	Phase     string  `json:"phase"`
 	Metric    string  `json:"metric"`
@@ -52,7 +52,7 @@ type Observation struct {
 
 // A Series is a value over time, in seconds since its phase began.
 type Series struct {
-	Contender string       `json:"contender"`
+	Allocator string       `json:"contender"`
 	Round     int          `json:"round"`
 	Phase     string       `json:"phase"`
 	Metric    string       `json:"metric"`
@@ -62,7 +62,7 @@ type Series struct {
 
 // A Histogram counts measurements by their time and their value.
 type Histogram struct {
-	Contender string  `json:"contender"`
+	Allocator string  `json:"contender"`
 	Round     int     `json:"round"`
 	Phase     string  `json:"phase"`
 	Metric    string  `json:"metric"`
@@ -79,15 +79,15 @@ type Bucket struct {
 	Count    uint64  `json:"n"`
 }
 
-// A Failure records why a contender has no values from a given round on.
+// A Failure records why an allocator has no values from a given round on.
 type Failure struct {
 	Subject   string `json:"subject,omitempty"`
-	Contender string `json:"contender"`
+	Allocator string `json:"contender"`
 	Round     int    `json:"round"`
 	Reason    string `json:"reason"`
 }
 
-// A Sample holds the values of one run of one contender.
+// A Sample holds the values of one run of one allocator.
 type Sample struct {
 	values     map[Key]float64
 	order      []Key
@@ -118,10 +118,10 @@ func (s *Sample) Get(phase, metric string) (float64, bool) {
 	return v, ok
 }
 
-// Trace records a series; its contender and round are filled in later.
+// Trace records a series; its allocator and round are filled in later.
 func (s *Sample) Trace(series Series) { s.series = append(s.series, series) }
 
-// Count records a histogram; its contender and round are filled in later.
+// Count records a histogram; its allocator and round are filled in later.
 func (s *Sample) Count(h Histogram) { s.histograms = append(s.histograms, h) }
 
 // Note records a remark about all results of the run.
@@ -133,9 +133,9 @@ func (s *Sample) Ran(run Run) { s.run = &run }
 // Empty reports whether the sample has no values.
 func (s *Sample) Empty() bool { return len(s.order) == 0 }
 
-// A Run is one visit of one contender, and what the rest of the machine did meanwhile.
+// A Run is one visit of one allocator, and what the rest of the machine did meanwhile.
 type Run struct {
-	Contender string    `json:"contender"`
+	Allocator string    `json:"contender"`
 	Round     int       `json:"round"`
 	Started   time.Time `json:"started"`
 	Seconds   float64   `json:"seconds"`
@@ -167,7 +167,7 @@ type Results struct {
 	Rounds       int                    `json:"rounds"`
 	Settings     map[string]any         `json:"settings"`
 	Machine      Machine                `json:"machine"`
-	Contenders   []allocators.Contender `json:"contenders"`
+	Allocators   []allocators.Allocator `json:"contenders"`
 	Rows         []Row                  `json:"rows"`
 	Observations []Observation          `json:"observations"`
 	Sessions     []Session              `json:"sessions,omitempty"`
@@ -178,17 +178,17 @@ type Results struct {
 	Notes        []string               `json:"notes,omitempty"`
 }
 
-// Add adds the sample of one contender and round to the results.
-func (r *Results) Add(contender string, round int, s Sample) {
+// Add adds the sample of one allocator and round to the results.
+func (r *Results) Add(allocator string, round int, s Sample) {
 	for _, key := range s.order {
-		r.Observations = append(r.Observations, Observation{contender, round, key.Phase, key.Metric, s.values[key]})
+		r.Observations = append(r.Observations, Observation{allocator, round, key.Phase, key.Metric, s.values[key]})
 	}
 	for _, series := range s.series {
-		series.Contender, series.Round = contender, round
+		series.Allocator, series.Round = allocator, round
 		r.Series = append(r.Series, series)
 	}
 	for _, h := range s.histograms {
-		h.Contender, h.Round = contender, round
+		h.Allocator, h.Round = allocator, round
 		r.Histograms = append(r.Histograms, h)
 	}
 	for _, note := range s.notes {
@@ -196,27 +196,27 @@ func (r *Results) Add(contender string, round int, s Sample) {
 	}
 	if s.run != nil {
 		run := *s.run
-		run.Contender, run.Round = contender, round
+		run.Allocator, run.Round = allocator, round
 		r.Runs = append(r.Runs, run)
 	}
 }
 
-// Values are the values of a row for one contender by round.
-func (r *Results) Values(contender string, key Key) map[int]float64 {
+// Values are the values of a row for one allocator by round.
+func (r *Results) Values(allocator string, key Key) map[int]float64 {
 	out := map[int]float64{}
 	for _, o := range r.Observations {
-		if o.Contender == contender && (Key{o.Phase, o.Metric}) == key {
+		if o.Allocator == allocator && (Key{o.Phase, o.Metric}) == key {
 			out[o.Round] = o.Value
 		}
 	}
 	return out
 }
 
-// RoundsOf is in how many rounds a contender has values.
-func (r *Results) RoundsOf(contender string) int {
+// RoundsOf is in how many rounds an allocator has values.
+func (r *Results) RoundsOf(allocator string) int {
 	seen := map[int]bool{}
 	for _, o := range r.Observations {
-		if o.Contender == contender {
+		if o.Allocator == allocator {
 			seen[o.Round] = true
 		}
 	}

@@ -24,7 +24,7 @@ func TestSampleKeepsOrderAndDropsWhatIsNoNumber(t *testing.T) {
 	if !reflect.DeepEqual(r.Observations, want) {
 		t.Errorf("observations %+v", r.Observations)
 	}
-	if r.Series[0].Contender != "x" || r.Series[0].Round != 4 {
+	if r.Series[0].Allocator != "x" || r.Series[0].Round != 4 {
 		t.Errorf("series %+v", r.Series)
 	}
 	if _, ok := s.Get("a", "n"); ok {

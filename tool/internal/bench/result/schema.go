@@ -36,7 +36,7 @@ var meanings = map[string]map[string]string{
 		"system": "the distribution", "transparent_huge_pages": "always, madvise or never", "governor": "of the first CPU's frequency",
 		"load_before": "/proc/loadavg at the start", "memory_limit": "of the control group, bytes", "cpu_limit": "of the control group: us of CPU time in each period of so many us",
 	},
-	"Contender": {
+	"Allocator": {
 		"name": "of the column", "path": "the library's file", "env": "variables that it needs or that are its settings", "sha256": "of the library's file",
 		"system": "true for the C library's own allocator", "version": "if the file contains it",
 	},
@@ -59,7 +59,7 @@ var meanings = map[string]map[string]string{
 		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the plotted quantity",
 		"unit": "of the second number of a point",
 		"points": "pairs: seconds since the phase began (a share for `" + MetricCurve + "`, a day for `by day`), value; `" + MetricRunRSS +
-			"` counts from the begin of the run, and `" + MetricSpan + "` has the two times of the phase in the run",
+			"` is relative to the start of the run, and `" + MetricSpan + "` has the two times of the phase in the run",
 	},
 	"Histogram": {
 		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the measured quantity", "unit": "of the values",
@@ -73,7 +73,7 @@ var meanings = map[string]map[string]string{
 
 // described are the types of the file, the outermost first.
 var described = []reflect.Type{
-	reflect.TypeFor[Results](), reflect.TypeFor[Row](), reflect.TypeFor[Observation](), reflect.TypeFor[allocators.Contender](), reflect.TypeFor[Machine](),
+	reflect.TypeFor[Results](), reflect.TypeFor[Row](), reflect.TypeFor[Observation](), reflect.TypeFor[allocators.Allocator](), reflect.TypeFor[Machine](),
 	reflect.TypeFor[Session](), reflect.TypeFor[Run](), reflect.TypeFor[Series](), reflect.TypeFor[Histogram](), reflect.TypeFor[Bucket](), reflect.TypeFor[Failure](),
 }
 

@@ -28,7 +28,7 @@ func ReadSuite(dir string) (Suite, error) {
 		err = json.Unmarshal(data, &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("read what %s holds: %w", dir, err)
+		return s, fmt.Errorf("read the description of %s: %w", dir, err)
 	}
 	return s, nil
 }
@@ -43,7 +43,7 @@ func (s Suite) Write(dir string) error {
 		err = os.WriteFile(filepath.Join(dir, suiteFile), append(data, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("note what %s holds: %w", dir, err)
+		return fmt.Errorf("write the description of %s: %w", dir, err)
 	}
 	return nil
 }

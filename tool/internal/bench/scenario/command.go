@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// quickBudget keeps a quick run under three minutes also where more contenders are found.
+// quickBudget keeps a quick run under three minutes also where more allocators are found.
 const quickBudget = 170 * time.Second
 
 // Command is the scenario as a row of the table of commands.

@@ -25,7 +25,7 @@ func (v *Visit) record(ctx context.Context) (err error) {
 		return nil
 	}
 	v.endRecord()
-	v.recording, err = profile.Record(v.proc, v.Server.PID(), v.Contender)
+	v.recording, err = profile.Record(v.proc, v.Server.PID(), v.Allocator)
 	if err != nil && v.Server.process.Ended() { // it was too short to be sampled
 		v.recording, err = nil, nil
 	}
@@ -43,7 +43,7 @@ func (v *Visit) endRecord() {
 }
 
 // keep adds the profiles of a visit to the allocator's file.
-func (c *cpuProfiles) keep(contender allocators.Contender, profiles []*pprof.Profile) error {
+func (c *cpuProfiles) keep(allocator allocators.Allocator, profiles []*pprof.Profile) error {
 	if c == nil || len(profiles) == 0 {
 		return nil
 	}
@@ -52,5 +52,5 @@ func (c *cpuProfiles) keep(contender allocators.Contender, profiles []*pprof.Pro
 		return fmt.Errorf("merge the CPU profiles of a run: %w", err)
 	}
 	all.Comments = all.Comments[:1] // they are of one run
-	return result.AddCPU(c.dir, contender.Name, all)
+	return result.AddCPU(c.dir, allocator.Name, all)
 }

@@ -28,7 +28,7 @@ func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*sessio
 	if err != nil {
 		return nil, err
 	}
-	contenders, notes, err := in.Select(env)
+	selected, notes, err := in.Select(env)
 	if err == nil {
 		err = measure.Adopt()
 	}
@@ -39,7 +39,7 @@ func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*sessio
 	for name, value := range in.values {
 		settings[name] = value
 	}
-	results := session.NewResults(env, s.Name, settings, contenders, s.Rows(in.values))
+	results := session.NewResults(env, s.Name, settings, selected, s.Rows(in.values))
 	results.Notes = notes
 	shared := &Shared{Values: in.values, Paths: paths, Environ: env.Environ}
 	if in.cpu {
@@ -50,9 +50,9 @@ func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*sessio
 		shared.CPU.finder.FunctionsOnly = true
 	}
 	x, err := session.Open(env, in.Options, results, session.Workload{
-		Contenders: contenders, Parts: len(s.Phases(in.values)), Remove: shared.remove,
+		Allocators: selected, Parts: len(s.Phases(in.values)), Remove: shared.remove,
 		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {
-			return s.measure(ctx, shared, procfs.Live(), step.Contender, step.Round, tick)
+			return s.measure(ctx, shared, procfs.Live(), step.Allocator, step.Round, tick)
 		},
 	})
 	if err != nil {

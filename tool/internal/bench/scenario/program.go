@@ -25,7 +25,7 @@ func programRows(memory string) []result.Row {
 	}
 }
 
-// Program runs a program to its end under the contender, records ProgramRows and the lines `metric NAME
+// Program runs a program to its end under the allocator, records ProgramRows and the lines `metric NAME
 // VALUE UNIT` that it prints, and returns all its output. The kernel reports its time and memory at its
 // end, so they are exact for short programs too.
 func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {

@@ -20,14 +20,14 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// ServerSpec is a server to start under a contender.
+// ServerSpec is a server to start under an allocator.
 type ServerSpec struct {
 	Name       string // the name in messages
 	Path       string
 	Args       []string
 	Env        []string                    // beside the tool's own, cleaned
 	User       string                      // whom it runs as when the tool is root and the server refuses root
-	Ready      func(context.Context) error // nil: ready when it runs under the contender
+	Ready      func(context.Context) error // nil: ready when it runs under the allocator
 	ReadyLimit time.Duration               // 30 s when 0
 	Grace      time.Duration               // between SIGTERM and SIGKILL; 20 s when 0
 	Signal     syscall.Signal              // that asks it to end; SIGTERM when 0
@@ -45,7 +45,7 @@ type Server struct {
 	group   *measure.Group // nil where none can be made
 }
 
-func (s *Server) start(ctx context.Context, environ []string, c allocators.Contender) error {
+func (s *Server) start(ctx context.Context, environ []string, c allocators.Allocator) error {
 	if err := preload.Check(s.spec.Path, c.Path, preload.CurrentCredentials(), os.Getenv("PATH")); err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Conte
 	return s.ready(ctx, c)
 }
 
-// ready waits until the server answers, and proves that the contender is in effect.
-func (s *Server) ready(ctx context.Context, c allocators.Contender) error {
+// ready waits until the server answers, and proves that the allocator is in effect.
+func (s *Server) ready(ctx context.Context, c allocators.Allocator) error {
 	probe := s.spec.Ready
 	if probe == nil {
 		probe = func(context.Context) error { return s.verify(c) }
@@ -90,7 +90,7 @@ func (s *Server) ready(ctx context.Context, c allocators.Contender) error {
 // launch starts a program that ends by itself, inside its control group from the first instruction on. The
 // program may end before its malloc can be read from its memory; then the loader reports which libraries
 // it would load.
-func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []string, c allocators.Contender) (err error) {
+func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []string, c allocators.Allocator) (err error) {
 	if s.process, err = measure.Launch(ctx, s.proc, spec, variables); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []stri
 	return s.loads(ctx, append(spec.Env, variables...), c)
 }
 
-// loads asks the loader whether it would load the contender into the program. The program does not run.
-func (s *Server) loads(ctx context.Context, environ []string, c allocators.Contender) error {
+// loads asks the loader whether it would load the allocator into the program. The program does not run.
+func (s *Server) loads(ctx context.Context, environ []string, c allocators.Allocator) error {
 	listed, err := measure.Output(ctx, s.spec.Path, s.spec.Args, append(environ, "LD_TRACE_LOADED_OBJECTS=1"))
 	if err != nil {
 		return fmt.Errorf("%s ended before its allocator could be verified, and the loader does not list its libraries: %w", s.spec.Name, err)
@@ -147,9 +147,9 @@ func (s *Server) leave() {
 // refusal matches the messages on standard error with which allocators reject a setting.
 var refusal = regexp.MustCompile(`(?m)^(granary: .*(option|GRANARY_CONF|conf).*|<jemalloc>: .*(?i:invalid|conf).*|mimalloc: warning: .*)$`)
 
-// settled refuses a contender whose settings its allocator did not accept, as its column would be that of
+// settled refuses an allocator whose settings its allocator did not accept, as its column would be that of
 // the plain allocator.
-func (s *Server) settled(c allocators.Contender) error {
+func (s *Server) settled(c allocators.Allocator) error {
 	if !strings.Contains(c.Name, ":") {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (s *Server) readyLimit() time.Duration {
 	return 30 * time.Second
 }
 
-// credential is the user that the server runs as; nil is the tool's own. The folder becomes theirs.
+// credential is the user of the server; nil is the command's own. The user becomes the owner of the folder.
 func (s *Server) credential() (*syscall.Credential, error) {
 	if s.spec.User == "" {
 		return nil, nil
@@ -198,7 +198,7 @@ func ids(name string) (*syscall.Credential, error) {
 
 // verify reads the loader's tables in the running server to find whose malloc and free it calls. It
 // retries while a script is still replacing itself by its program.
-func (s *Server) verify(c allocators.Contender) (err error) {
+func (s *Server) verify(c allocators.Allocator) (err error) {
 	for range 5 {
 		if err = verify(s.proc, s.process.PID(), s.spec.Name, c); err == nil {
 			return nil
@@ -208,7 +208,7 @@ func (s *Server) verify(c allocators.Contender) (err error) {
 	return err
 }
 
-func verify(proc procfs.FS, pid int, name string, c allocators.Contender) error {
+func verify(proc procfs.FS, pid int, name string, c allocators.Allocator) error {
 	for _, symbol := range []string{"malloc", "free"} {
 		owner, err := preload.Owner(proc, pid, symbol)
 		if err != nil {

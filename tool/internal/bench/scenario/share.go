@@ -72,14 +72,14 @@ func (v *Visit) shareOf(work func() error) error {
 	return err
 }
 
-// WatchShare is Watch, and records the allocator's share of the server's CPU time besides.
+// WatchShare is Watch, and also records the allocator's share of the server's CPU time.
 func (v *Visit) WatchShare(ctx context.Context, work func(context.Context, *Load) error) (Between, error) {
 	return v.Watch(ctx, func(ctx context.Context, load *Load) error {
 		return v.shareOf(func() error { return work(ctx, load) })
 	})
 }
 
-// codes are where the allocator's code lies in the server's processes.
+// codes are the address ranges of the allocator's code in the server's processes.
 type codes struct {
 	visit *Visit
 	known map[int][]cpushare.Range
@@ -92,7 +92,7 @@ func (c *codes) learn() {
 		if c.known[pid] != nil {
 			continue
 		}
-		if ranges, err := cpushare.CodeOf(c.visit.proc, pid, c.visit.Contender); err == nil { // it may have ended
+		if ranges, err := cpushare.CodeOf(c.visit.proc, pid, c.visit.Allocator); err == nil { // it may have ended
 			c.known[pid] = ranges
 			if c.first == 0 {
 				c.first = pid

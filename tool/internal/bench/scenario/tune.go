@@ -19,7 +19,7 @@ import (
 // A tunable is a value of an option that may serve a goal. A mistake is one that people make: it is
 // measured to show its price, and never proposed.
 type tunable struct {
-	allocator string // a contender whose name holds it has the option
+	allocator string // an allocator whose name contains it has the option
 	goals     []string
 	option    string
 	value     string
@@ -65,7 +65,7 @@ func candidates(allocator, goal string) []tunable {
 
 func (t tunable) setting() string { return t.option + "=" + t.value }
 
-func (t tunable) contender(base string) string { return base + ":" + t.setting() }
+func (t tunable) variant(base string) string { return base + ":" + t.setting() }
 
 // tune measures each candidate beside the plain allocator, then what helped together.
 func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
@@ -79,7 +79,7 @@ func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
 	}
 	names := []string{base}
 	for _, t := range tried {
-		names = append(names, t.contender(base))
+		names = append(names, t.variant(base))
 	}
 	in.budget /= 2 // one half for each step
 	results, err := s.step(ctx, env, in, names, "settings")
@@ -104,9 +104,9 @@ func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
 	return conclude(env.Stdout, results, goal, best, base, s.Name)
 }
 
-// step measures contenders; with --out into a folder of its own.
-func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, contenders []string, folder string) (*result.Results, error) {
-	in.Allocators, in.Variants = session.Names(strings.Join(contenders, ",")), false
+// step measures allocators; with --out into a folder of its own.
+func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, selected []string, folder string) (*result.Results, error) {
+	in.Allocators, in.Variants = session.Names(strings.Join(selected, ",")), false
 	if in.Out != "" {
 		in.Out = filepath.Join(in.Out, folder)
 	}
@@ -125,7 +125,7 @@ func effects(out io.Writer, r *result.Results, base string, tried []tunable) {
 		costs, serves := false, false
 		for _, g := range advice.Goals {
 			text := "-"
-			if c, ok := advice.Effect(r, g, candidate.contender(base), base); ok {
+			if c, ok := advice.Effect(r, g, candidate.variant(base), base); ok {
 				if text = fmt.Sprintf("%.3f", c.Ratio); !c.Differs() {
 					text = "≈" + text
 				}
@@ -159,7 +159,7 @@ func improving(r *result.Results, goal advice.Goal, base string, tried []tunable
 	values := map[string]tunable{}
 	var order []string
 	for _, t := range tried {
-		c, ok := advice.Effect(r, goal, t.contender(base), base)
+		c, ok := advice.Effect(r, goal, t.variant(base), base)
 		if !ok || t.mistake != "" || !c.Differs() || c.Ratio >= 1 {
 			continue
 		}
@@ -181,16 +181,16 @@ func improving(r *result.Results, goal advice.Goal, base string, tried []tunable
 func conclude(out io.Writer, r *result.Results, goal advice.Goal, best, base, service string) error {
 	c, ok := advice.Effect(r, goal, best, base)
 	if !ok || !c.Differs() || c.Ratio >= 1 {
-		_, err := fmt.Fprintf(out, "%s: what helped alone is not shown to help together; keep %s as it is.\n", goal.Title, base)
+		_, err := fmt.Fprintf(out, "%s: the settings that helped alone are not shown to help together; keep %s as it is.\n", goal.Title, base)
 		return err
 	}
 	fmt.Fprintf(out, "%s: %s needs %.1f %% less %s than %s as it is (98 %% interval %+.1f to %+.1f %%).\n",
 		goal.Title, best, (1-c.Ratio)*100, goal.Word, base, (c.Interval.Low-1)*100, (c.Interval.High-1)*100)
-	for _, contender := range r.Contenders {
-		if contender.Name != best {
+	for _, allocator := range r.Allocators {
+		if allocator.Name != best {
 			continue
 		}
-		for _, recipe := range advice.Deploy(contender, service) {
+		for _, recipe := range advice.Deploy(allocator, service) {
 			fmt.Fprintf(out, "\n%s:\n%s\n", recipe.Where, recipe.Lines)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
-// tuned are simulated results: the RSS of each contender, by factor.
+// tuned are simulated results: the RSS of each allocator, by factor.
 func tuned(factors map[string]float64) *result.Results {
 	r := &result.Results{Rows: []result.Row{{Phase: "p", Metric: "RSS", Unit: "bytes", Better: result.Lower}}}
 	for _, name := range []string{"granary", "granary:dirty_decay_ms=0", "granary:dirty_decay_ms=100", "granary:cache_bytes=262144", "granary:cache=false",
@@ -25,7 +25,7 @@ func tuned(factors map[string]float64) *result.Results {
 		if !ok {
 			continue
 		}
-		r.Contenders = append(r.Contenders, allocators.Contender{Name: name, Path: "/lib/g.so", Env: []string{"GRANARY_CONF=x"}})
+		r.Allocators = append(r.Allocators, allocators.Allocator{Name: name, Path: "/lib/g.so", Env: []string{"GRANARY_CONF=x"}})
 		for round := range 5 {
 			var s result.Sample
 			s.Set("p", "RSS", 1e8*factor*(1+0.001*float64((round*3+len(name))%5)))

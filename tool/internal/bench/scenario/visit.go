@@ -26,7 +26,7 @@ type Shared struct {
 	CPU     *cpuProfiles // nil: no profiles are wanted
 }
 
-// Tool runs a program without any contender to its end.
+// Tool runs a program without any allocator to its end.
 func (s *Shared) Tool(ctx context.Context, path string, args ...string) (string, error) {
 	return measure.Output(ctx, path, args, measure.Clean(s.Environ))
 }
@@ -53,10 +53,10 @@ func (s *Shared) ToolAs(ctx context.Context, user, path string, args ...string) 
 	return nil
 }
 
-// A Visit is one run of one contender through the phases.
+// A Visit is one run of one allocator through the phases.
 type Visit struct {
 	*Shared
-	Contender allocators.Contender
+	Allocator allocators.Allocator
 	Round     int
 	Dir       string // temporary, of this visit
 	Server    *Server
@@ -70,8 +70,8 @@ type Visit struct {
 	exact     bool    // the kernel's peak counts from the last resetPeak
 }
 
-// Start starts the server under the contender. It returns after the server is ready and the check has
-// shown that the server calls the contender's malloc.
+// Start starts the server under the allocator. It returns after the server is ready and the check has
+// shown that the server calls the allocator's malloc.
 func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
 	v.Server = &Server{spec: spec, proc: v.proc, dir: v.Dir}
 	defer func() { v.timeline.follow(v.Server) }()
@@ -80,7 +80,7 @@ func (v *Visit) Start(ctx context.Context, spec ServerSpec) error {
 			return err
 		}
 	}
-	if err := v.Server.start(ctx, v.Environ, v.Contender); err != nil {
+	if err := v.Server.start(ctx, v.Environ, v.Allocator); err != nil {
 		return err
 	}
 	return v.record(ctx)
@@ -227,15 +227,15 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// measure runs one contender through the phases. It returns the values of the finished phases even if it
+// measure runs one allocator through the phases. It returns the values of the finished phases even if it
 // also returns an error.
-func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c allocators.Contender, round int, tick func(string)) (result.Sample, error) {
+func (s Scenario) measure(ctx context.Context, shared *Shared, proc procfs.FS, c allocators.Allocator, round int, tick func(string)) (result.Sample, error) {
 	dir, err := os.MkdirTemp("", "granary-"+s.Name+"-")
 	if err != nil {
 		return result.Sample{}, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	v := &Visit{Shared: shared, Contender: c, Round: round, Dir: dir, proc: proc, timeline: startTimeline()}
+	v := &Visit{Shared: shared, Allocator: c, Round: round, Dir: dir, proc: proc, timeline: startTimeline()}
 	noise := startNoise(proc)
 	defer func() {
 		v.Stop()

@@ -20,7 +20,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
-func glibc(t *testing.T) allocators.Contender {
+func glibc(t *testing.T) allocators.Allocator {
 	t.Helper()
 	finder := allocators.Finder{LibraryDirs: shipped.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
 	selected, _, err := finder.Select("glibc")
@@ -47,7 +47,7 @@ func sleeper(t *testing.T) ServerSpec {
 	return ServerSpec{Name: "sleep", Path: path, Args: []string{"60"}}
 }
 
-func visit(t *testing.T, s Scenario, c allocators.Contender) (result.Sample, error) {
+func visit(t *testing.T, s Scenario, c allocators.Allocator) (result.Sample, error) {
 	t.Helper()
 	if err := measure.Adopt(); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range s.Rows(nil) {
-		if row.Better == result.Neutral { // a sleeper touches nothing once it is in its group
+		if row.Better == result.Neutral { // a sleeping process accesses no new memory in its cgroup
 			continue
 		}
 		if v, ok := sample.Get(row.Phase, row.Metric); !ok || v <= 0 && row.Unit == "bytes" {
@@ -89,7 +89,7 @@ func TestAVisitFillsItsRowsAndLeavesNothing(t *testing.T) {
 		spans[2].Points[0][0] != spans[1].Points[0][1] || r.Series[len(r.Series)-1].Metric != result.MetricRunRSS {
 		t.Errorf("phases %+v", spans)
 	}
-	if len(r.Series) != 9 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Contender != "glibc" {
+	if len(r.Series) != 9 || len(r.Series[0].Points) < 3 || len(r.Runs) != 1 || r.Runs[0].Seconds < 0.25 || r.Runs[0].Allocator != "glibc" {
 		t.Errorf("series %+v, runs %+v", r.Series, r.Runs)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -106,8 +106,8 @@ func TestAnAllocatorWithoutEffectIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := sleeper(t)
-	spec.ReadyLimit = time.Second // without a probe of its own, it is ready when it is seen under the contender
-	_, err = visit(t, serve(spec), allocators.Contender{Name: "idle", Path: lib})
+	spec.ReadyLimit = time.Second // without a probe, it is ready when it runs under the allocator
+	_, err = visit(t, serve(spec), allocators.Allocator{Name: "idle", Path: lib})
 	if err == nil || !strings.Contains(err.Error(), "idle did not take effect") {
 		t.Errorf("err = %v", err)
 	}
@@ -202,7 +202,7 @@ func TestNoiseOfABusyNeighbourIsSeen(t *testing.T) {
 	}
 }
 
-// leak keeps what it allocates: a mebibyte every twentieth of a second.
+// leak allocates a mebibyte every twentieth of a second and frees none.
 const leak = `import sys, time
 kept = []
 for _ in range(40):

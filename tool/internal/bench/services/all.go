@@ -32,7 +32,7 @@ func planSetup(fs *pflag.FlagSet) cli.Action {
 	in := empty.Declare(fs)
 	return cli.Arguments(0, 0, "options, or the name of a scenario that `granary help` lists", func(ctx context.Context, env cli.Env, _ []string) error {
 		if *path == "" {
-			return cli.Usagef("say what to measure: --plan FILE, or one of %s", strings.Join(names(), ", "))
+			return cli.Usagef("name the scenario: --plan FILE, or one of %s", strings.Join(names(), ", "))
 		}
 		service, err := ReadService(*path)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 
 var coldData = scenario.Scenario{
 	Name:    "cold",
-	Summary: "compare allocators when half of the data of a redis-server goes cold, leaves memory and comes back",
+	Summary: "compare allocators when half of the data of a redis-server becomes cold, is paged out and returns",
 	About: "Two data sets, exchanged by SWAPDB. While clients read one, the pages of the other, which no client accesses, are paged out to swap. " +
 		"Then it is read again. Needs root, swap, and one of the sources that docs/guides/cold-memory.md names. All private memory of the server may be " +
 		"paged out, under each allocator.",

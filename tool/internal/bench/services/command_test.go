@@ -86,7 +86,7 @@ func TestAProgramThatEndsByItselfIsMeasured(t *testing.T) {
 	}
 }
 
-// The program's own getrusage is the independent source: it touches 200 MiB, frees them, and ends at once.
+// The program's own getrusage is the independent source: it touches 200 MiB, frees them, and ends.
 func TestThePeakOfAProgramThatEndsAtOnceIsItsOwn(t *testing.T) {
 	program := testkit.Compile(t, `#include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ func TestAProgramThatEndsBeforeItCanBeInspectedIsMeasured(t *testing.T) {
 	}
 }
 
-// A block that is touched and freed between two samples counts in the peak of its load, and in that of the whole run.
+// A block that is touched and freed between two samples is in the peak of its load, and in the peak of the whole run.
 func TestAPeakBetweenTwoSamplesIsSeen(t *testing.T) {
 	program := testkit.Compile(t, `#include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 )
 
-// A database is a server whose data folder is made and filled once, without any contender; each visit starts on a copy
+// A database is a server whose data folder is made and filled once, without any allocator; each visit starts on a copy
 // and sends it transactions, workload by workload and with more and more connections.
 type database struct {
 	program string

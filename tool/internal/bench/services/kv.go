@@ -15,7 +15,7 @@ import (
 var kv = scenario.Scenario{
 	Name:    "kv",
 	Summary: "compare allocators under a small threaded key-value server that mallocs every item",
-	About:   "Reports the share of the server's CPU time that lies in the allocator's own code, where the kernel gives samples (root, or kernel.perf_event_paranoid at most 2).",
+	About:   "Reports the share of the server's CPU time in the allocator's own code, if the kernel allows samples (root, or kernel.perf_event_paranoid at most 2).",
 	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "kv_server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
 	Params: []scenario.Param{

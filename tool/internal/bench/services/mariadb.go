@@ -27,7 +27,7 @@ var mariadb = scenario.Scenario{
 		{Program: "mariadb-admin", Package: "mariadb-client"}, {Program: "sysbench", Package: "sysbench"},
 	},
 	Params: []scenario.Param{
-		{Name: "threads", Kind: scenario.Numbers, Full: "16,64,256,1024,4096", Quick: "16,256", Least: 1, Help: "connections at once, step by step on one server"},
+		{Name: "threads", Kind: scenario.Numbers, Full: "16,64,256,1024,4096", Quick: "16,256", Least: 1, Help: "concurrent connections, step by step on one server"},
 		{Name: "workloads", Kind: scenario.Words, Full: "oltp_read_only,oltp_read_write", Quick: "oltp_read_only",
 			OneOf: []string{"oltp_read_only", "oltp_read_write"}, Help: "sysbench's tests"},
 		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},

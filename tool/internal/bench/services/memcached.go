@@ -19,11 +19,11 @@ import (
 var memcached = scenario.Scenario{
 	Name:    "memcached",
 	Summary: "compare allocators under memcached with the built-in open-loop driver",
-	About:   "memcached keeps values in slabs of its own, so an allocator shows in what connections cost, and in that it does no harm.",
+	About:   "memcached keeps values in its own slabs, so allocators differ only in the memory and time of connections.",
 	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "memcached", Package: "memcached"}},
 	Params: []scenario.Param{
-		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "connections at once, one number after another"},
+		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "concurrent connections, one number after another"},
 		{Name: "rate", Kind: scenario.Number, Full: "10000", Quick: "5000", Least: 100, Help: "requests a second, every other one a write"},
 		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
 		{Name: "keys", Kind: scenario.Number, Full: "100000", Quick: "20000", Least: 1, Help: "keys that the requests are spread over"},

@@ -22,8 +22,8 @@ var nginx = scenario.Scenario{
 	Rounds:  session.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "nginx", Package: "nginx"}, {Program: "wrk", Package: "wrk"}},
 	Params: []scenario.Param{
-		{Name: "connections", Kind: scenario.Numbers, Full: "256", Least: 2, Help: "connections at once, one number after another"},
-		{Name: "pages", Kind: scenario.Words, Full: "plain,gzip,ssi", OneOf: []string{"plain", "gzip", "ssi"}, Help: "what is fetched: a small file, a compressed one, a page of included pieces"},
+		{Name: "connections", Kind: scenario.Numbers, Full: "256", Least: 2, Help: "concurrent connections, one number after another"},
+		{Name: "pages", Kind: scenario.Words, Full: "plain,gzip,ssi", OneOf: []string{"plain", "gzip", "ssi"}, Help: "the request: a small file, a compressed one, a page with includes"},
 		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
 		{Name: "workers", Kind: scenario.Number, Full: "2", Least: 1, Help: "worker processes"},
 		scenario.SettleParam(),

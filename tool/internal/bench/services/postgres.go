@@ -27,7 +27,7 @@ var postgres = scenario.Scenario{
 		{Program: "pgbench", Package: "postgresql-contrib"}, {Program: "pg_isready", Package: "postgresql-client"},
 	},
 	Params: []scenario.Param{
-		{Name: "clients", Kind: scenario.Numbers, Full: "8,32,128", Quick: "16", Least: 1, Help: "connections at once, step by step on one server; each is a process"},
+		{Name: "clients", Kind: scenario.Numbers, Full: "8,32,128", Quick: "16", Least: 1, Help: "concurrent connections, step by step on one server; each is a process"},
 		{Name: "workloads", Kind: scenario.Words, Full: "select-only,tpcb-like", OneOf: []string{"select-only", "simple-update", "tpcb-like"}, Help: "pgbench's scripts"},
 		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step"},
 		{Name: "scale", Kind: scenario.Number, Full: "5", Quick: "2", Long: "50", Least: 1, Help: "hundred thousands of accounts"},

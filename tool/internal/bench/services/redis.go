@@ -15,11 +15,11 @@ import (
 var redisScenario = scenario.Scenario{
 	Name:    "redis",
 	Summary: "compare allocators under a real redis-server",
-	About: "Fills it with values of several sizes, loads it with reads and writes at once, with pipelines, with structures, with values that expire " +
+	About: "Fills it with values of several sizes, loads it with concurrent reads and writes, with pipelines, with structures, with values that expire " +
 		"and while it saves; then deletes three quarters, refills with another size and flushes.",
 	Examples: []cli.Example{
 		{Line: "bench redis --quick", Does: "the short form, in under three minutes"},
-		{Line: "bench redis --parts fall --values 5000 --allocators jemalloc,granary", Does: "only what is left after most of the data is deleted"},
+		{Line: "bench redis --parts fall --values 5000 --allocators jemalloc,granary", Does: "only the memory after most of the data is deleted"},
 	},
 	Rounds: session.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "redis-server", Package: "redis-server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
@@ -28,7 +28,7 @@ var redisScenario = scenario.Scenario{
 		{Name: "values", Kind: scenario.Numbers, Full: "3,100,1000,5000", Long: "3,100,1000", Least: 1, Help: "sizes of the values, in bytes, one after another"},
 		{Name: "refill", Kind: scenario.Number, Full: "3000", Long: "600", Least: 1, Help: "size of the values written after three quarters are deleted"},
 		{Name: "parts", Kind: scenario.Words, Full: "values,mixed,pipelined,structures,churn,save,fall", Quick: "values,fall",
-			OneOf: []string{"values", "mixed", "pipelined", "structures", "churn", "save", "fall"}, Help: "what is done"},
+			OneOf: []string{"values", "mixed", "pipelined", "structures", "churn", "save", "fall"}, Help: "the phases"},
 		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "connections of the mixed part, one after another"},
 		{Name: "rate", Kind: scenario.Number, Full: "10000", Quick: "5000", Least: 100, Help: "requests a second of the mixed part and while saving"},
 		{Name: "time", Kind: scenario.Duration, Full: "10s", Quick: "3s", Long: "60s", Help: "of each step of the mixed, churn and save parts"},
@@ -149,7 +149,7 @@ func (r *redisVisit) benchmark(test string, size int, more ...string) func(conte
 }
 
 // fill writes the keys that the random ones of redis-benchmark left out or left at another size, so
-// that the live bytes are the same for every contender.
+// that the live bytes are the same for every allocator.
 func (r *redisVisit) fill(size int) func(context.Context, *scenario.Visit) error {
 	return func(ctx context.Context, v *scenario.Visit) error {
 		if err := r.put(ctx, r.shuffled(v.Round, uint64(size)), size); err != nil {
@@ -160,7 +160,7 @@ func (r *redisVisit) fill(size int) func(context.Context, *scenario.Visit) error
 	}
 }
 
-// shuffled is every key in a random order that depends on the round alone, not on the contender.
+// shuffled is every key in a random order that depends on the round alone, not on the allocator.
 func (r *redisVisit) shuffled(round int, salt uint64) []int {
 	return rand.New(rand.NewPCG(uint64(round)+1, salt)).Perm(r.keys)
 }

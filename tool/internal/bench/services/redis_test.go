@@ -28,10 +28,10 @@ func TestRedisFillsItsRows(t *testing.T) {
 	}
 }
 
-func TestEveryContenderDeletesTheSameKeys(t *testing.T) {
+func TestEveryAllocatorDeletesTheSameKeys(t *testing.T) {
 	r := redisVisit{keys: 500}
 	if x, y := r.fallen(1), r.fallen(1); len(x) != 375 || x[0] != y[0] || x[374] != y[374] {
-		t.Error("two contenders of a round delete different keys")
+		t.Error("two allocators of a round delete different keys")
 	}
 	if x, y := r.fallen(1), r.fallen(2); x[0] == y[0] && x[1] == y[1] {
 		t.Error("two rounds delete the same keys")
@@ -78,7 +78,7 @@ func TestInfoNumber(t *testing.T) {
 	}
 }
 
-// memtierScript stands in for memtier_benchmark, which Debian does not package: it writes one of its keys with
+// memtierScript replaces memtier_benchmark, which Debian does not package: it writes one of its keys with
 // redis-cli, and the report that the real one writes.
 const memtierScript = `#!/bin/sh
 for word; do

@@ -20,7 +20,7 @@ var rocksdb = scenario.Scenario{
 	Params: []scenario.Param{
 		{Name: "keys", Kind: scenario.Number, Full: "1000000", Quick: "100000", Long: "10000000", Least: 1000, Help: "entries of the database"},
 		{Name: "value", Kind: scenario.Number, Full: "400", Least: 1, Help: "size of a value, in bytes"},
-		{Name: "threads", Kind: scenario.Number, Full: "4", Least: 1, Help: "threads that read or write at once"},
+		{Name: "threads", Kind: scenario.Number, Full: "4", Least: 1, Help: "concurrent threads that read or write"},
 		{Name: "tests", Kind: scenario.Words, Full: "fillrandom,readrandom,seekrandom,readwhilewriting", Quick: "fillrandom,readrandom",
 			OneOf: []string{"fillrandom", "overwrite", "readrandom", "seekrandom", "readwhilewriting"}, Help: "db_bench's tests, one process each"},
 	},

@@ -16,7 +16,7 @@ import (
 )
 
 func TestKvFillsItsRows(t *testing.T) {
-	// For some thirty samples within the allocator: of three, none may be seen.
+	// Enough for some thirty samples within the allocator: of three expected samples, none may occur.
 	r := measureOnce(t, kv, "--requests", "800000", "--values", "100", "--settle", "50ms")
 	if share, ok := r.Values("glibc", result.Key{Phase: "set 100 B", Metric: scenario.MetricShare})[0]; ok && (share < 0.1 || share > 60) {
 		t.Errorf("the allocator's share is %v %%", share)
@@ -87,7 +87,7 @@ func TestPythonAndNodeFillTheirRows(t *testing.T) {
 	t.Run("node", func(t *testing.T) { measureOnce(t, node, "--size", "1") })
 }
 
-// tree is as much of a radix tree's face as the driver calls: a list. The real one comes from a package
+// tree implements the calls of the driver to a radix tree, as a list. The real one comes from a package
 // archive, which a test does not fetch.
 const tree = `#include "rax.h"
 #include RAX_MALLOC_INCLUDE

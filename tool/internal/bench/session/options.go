@@ -76,8 +76,8 @@ func (o *Options) Check(rounds Rounds) error {
 	return nil
 }
 
-// Select finds the contenders that the options ask for.
-func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) {
+// Select finds the allocators that the options ask for.
+func (o *Options) Select(env cli.Env) ([]allocators.Allocator, []string, error) {
 	finder := allocators.Finder{
 		LibraryDirs: shipped.LibraryDirs(),
 		PeersDir:    allocators.PeersDir(env.Getenv),
@@ -91,18 +91,18 @@ func (o *Options) Select(env cli.Env) ([]allocators.Contender, []string, error) 
 }
 
 // NewResults are empty results of a scenario that starts now.
-func NewResults(env cli.Env, scenario string, settings map[string]any, contenders []allocators.Contender, rows []result.Row) *result.Results {
+func NewResults(env cli.Env, scenario string, settings map[string]any, selected []allocators.Allocator, rows []result.Row) *result.Results {
 	now, machine := time.Now(), result.Facts("/")
 	return &result.Results{
 		Schema: result.Schema, Scenario: scenario, Version: env.Version, Started: now, Settings: settings,
-		Machine: machine, Contenders: contenders, Rows: rows, Sessions: []result.Session{{Started: now, Version: env.Version, Machine: machine}},
+		Machine: machine, Allocators: selected, Rows: rows, Sessions: []result.Session{{Started: now, Version: env.Version, Machine: machine}},
 	}
 }
 
 // Ended is the error of a run for the user: an interrupted run ends with 130, as a shell expects.
 func Ended(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return &cli.ExitError{Code: 130, Err: errors.New("interrupted; what was finished is above")}
+		return &cli.ExitError{Code: 130, Err: errors.New("interrupted; the finished results are above")}
 	}
 	return err
 }

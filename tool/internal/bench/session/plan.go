@@ -12,27 +12,27 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-// A Step is one contender with one subject in one round.
+// A Step is one allocator with one subject in one round.
 type Step struct {
 	Round     int
 	Subject   string
-	Contender allocators.Contender
+	Allocator allocators.Allocator
 }
 
-// Order returns the sequence of a round. Over as many rounds as there are contenders, or twice as many if
-// their number is odd, each contender takes each place and follows each other contender equally often. A
+// Order returns the sequence of a round. Over as many rounds as there are allocators, or twice as many if
+// their number is odd, each allocator takes each place and follows each other allocator equally often. A
 // run finds the caches and the machine's free memory as the previous run left them, and this order
 // balances that effect (Williams, "Experimental designs balanced for the estimation of residual effects of
 // treatments", 1949).
-func Order(contenders []allocators.Contender, round int) []allocators.Contender {
-	n := len(contenders)
-	order := make([]allocators.Contender, n)
+func Order(selected []allocators.Allocator, round int) []allocators.Allocator {
+	n := len(selected)
+	order := make([]allocators.Allocator, n)
 	for place := range n {
 		next := place / 2 // 0, n-1, 1, n-2, 2 ...: no two neighbours are equally far apart
 		if place%2 == 1 {
 			next = n - 1 - place/2
 		}
-		order[place] = contenders[(next+round)%n]
+		order[place] = selected[(next+round)%n]
 	}
 	if n%2 == 1 && round/n%2 == 1 {
 		slices.Reverse(order)
@@ -42,7 +42,7 @@ func Order(contenders []allocators.Contender, round int) []allocators.Contender 
 
 // Progress receives the events of a run.
 type Progress interface {
-	// Step announces a contender's run.
+	// Step announces an allocator's run.
 	Step(label string)
 	// Tick reports one of the parts that a run consists of as done.
 	Tick(label string)
@@ -55,14 +55,14 @@ type Work func(ctx context.Context, step Step, tick func(label string)) (result.
 
 // Plan describes the steps of a run.
 type Plan struct {
-	Contenders []allocators.Contender
+	Allocators []allocators.Allocator
 	Subjects   []string // what is measured in a round, one after another; nil is one without a name
 	Rounds     int
 	First      int           // the number of the first round; above 0 when rounds are added to others
 	Parts      int           // how often Work ticks
 	Budget     time.Duration // nothing starts that would end after it, and what does not end by it is dropped, but the first step; 0 is no bound
 	Expect     time.Duration // how long a step is known to take; 0 when nothing is known
-	Limit      time.Duration // a step that takes longer is stopped and counts as failed; 0 is no limit
+	Limit      time.Duration // a longer step is stopped and has failed; 0 is no limit
 	Out        Out           // earlier failures; nil is none
 	Work       Work
 	Progress   Progress
@@ -84,14 +84,14 @@ func (p Plan) With(pass Pass) Plan {
 	return p
 }
 
-// Out records how often each contender has failed at each subject. The caller keeps it from one Run to the
-// next: after two failures a contender is not run again. One failure alone may be the machine's.
+// Out records how often each allocator has failed at each subject. The caller keeps it from one Run to the
+// next: after two failures an allocator is not run again. One failure alone may be the machine's.
 type Out map[place]int
 
 const tries = 2
 
 // Total is the number of ticks of Work in the whole plan.
-func (p Plan) Total() int { return p.Parts * p.Rounds * len(p.Contenders) * len(p.subjects()) }
+func (p Plan) Total() int { return p.Parts * p.Rounds * len(p.Allocators) * len(p.subjects()) }
 
 func (p Plan) subjects() []string {
 	if p.Subjects == nil {
@@ -100,9 +100,9 @@ func (p Plan) subjects() []string {
 	return p.Subjects
 }
 
-// Run fills results round by round. A contender that fails at a subject is left out of that subject in
-// later rounds; its earlier values stay, and the other contenders continue. If ctx ends, the results keep
-// the steps that all contenders have finished and drop the unfinished ones.
+// Run fills results round by round. An allocator that fails at a subject is left out of that subject in
+// later rounds; its earlier values stay, and the other allocators continue. If ctx ends, the results keep
+// the steps that all allocators have finished and drop the unfinished ones.
 func Run(ctx context.Context, p Plan, results *result.Results) error {
 	start, before := p.Now(), results.Seconds
 	defer func() { results.Seconds = before + p.Now().Sub(start).Seconds() }()
@@ -137,7 +137,7 @@ func Run(ctx context.Context, p Plan, results *result.Results) error {
 		longest = max(longest, p.Now().Sub(began))
 	}
 	if *r.finished == 0 {
-		return errors.New("no contender could be measured to the end; the messages above give the reasons")
+		return errors.New("no allocator could be measured to the end; the messages above give the reasons")
 	}
 	return nil
 }
@@ -145,8 +145,8 @@ func Run(ctx context.Context, p Plan, results *result.Results) error {
 // errLate ends a round that was begun in time and would not end in time.
 var errLate = errors.New("the budget is spent")
 
-// A place is a contender with a subject from which it may be excluded.
-type place struct{ subject, contender string }
+// A place is an allocator with a subject from which it may be excluded.
+type place struct{ subject, allocator string }
 
 type runner struct {
 	Plan
@@ -158,20 +158,20 @@ type runner struct {
 }
 
 // order returns the order of a round. If the budget may cut the round short, Granary's variants are first,
-// because all others are compared with them; contenders with the fewest rounds are next.
-func (r runner) order(round int) []allocators.Contender {
-	list := Order(r.Contenders, round)
+// because all others are compared with them; allocators with the fewest rounds are next.
+func (r runner) order(round int) []allocators.Allocator {
+	list := Order(r.Allocators, round)
 	if r.Budget == 0 || round > r.First || r.Expect > 0 && r.Expect*time.Duration(len(list)*len(r.subjects())) < r.Budget {
 		return list
 	}
 	if r.First == 0 {
-		list = slices.Clone(r.Contenders)
+		list = slices.Clone(r.Allocators)
 	}
 	had := map[string]int{}
 	for _, c := range list {
 		had[c.Name] = r.results.RoundsOf(c.Name)
 	}
-	slices.SortStableFunc(list, func(a, b allocators.Contender) int {
+	slices.SortStableFunc(list, func(a, b allocators.Allocator) int {
 		switch {
 		case a.IsGranary() && !b.IsGranary():
 			return -1
@@ -189,10 +189,10 @@ func (r runner) late(longest time.Duration) bool {
 	return r.Budget > 0 && longest > 0 && *r.begun > 0 && r.Now().Add(longest).After(r.deadline)
 }
 
-// subject measures every contender that is still in; their samples count only together.
+// subject measures every allocator that is still in; their samples are kept only if all succeed.
 func (r runner) subject(ctx context.Context, round int, subject string) error {
 	type measured struct {
-		contender string
+		allocator string
 		sample    result.Sample
 	}
 	var done []measured
@@ -232,27 +232,27 @@ func (r runner) subject(ctx context.Context, round int, subject string) error {
 		}
 		r.Out[place{subject, c.Name}]++
 		r.skipped[place{subject, c.Name}] = true
-		r.results.Failures = append(r.results.Failures, result.Failure{Subject: subject, Contender: c.Name, Round: round, Reason: err.Error()})
+		r.results.Failures = append(r.results.Failures, result.Failure{Subject: subject, Allocator: c.Name, Round: round, Reason: err.Error()})
 	}
 	for _, m := range done {
-		r.results.Add(m.contender, round, m.sample)
+		r.results.Add(m.allocator, round, m.sample)
 	}
 	return nil
 }
 
-// leaveOut excludes a contender for lack of time.
-func (r runner) leaveOut(subject, contender string) {
-	r.skipped[place{subject, contender}] = true
+// leaveOut excludes an allocator for lack of time.
+func (r runner) leaveOut(subject, allocator string) {
+	r.skipped[place{subject, allocator}] = true
 	of, they := "", "it"
 	if subject != "" {
 		of, they = " of some programs", "they"
 	}
 	r.results.Note(fmt.Sprintf("%s is left out%s, as %s would not have ended within %v; name fewer allocators, or run without --quick",
-		contender, of, they, r.Budget.Round(time.Second)))
+		allocator, of, they, r.Budget.Round(time.Second)))
 }
 
 func (r runner) step(ctx context.Context, step Step) (result.Sample, error) {
-	label := strings.Join(strings.Fields(step.Contender.Name+" "+step.Subject), " ")
+	label := strings.Join(strings.Fields(step.Allocator.Name+" "+step.Subject), " ")
 	r.Progress.Step(fmt.Sprintf("round %d/%d %s", step.Round-r.First+1, r.Rounds, label))
 	ticks := 0
 	within := ctx

@@ -14,7 +14,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-var abc = []allocators.Contender{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+var abc = []allocators.Allocator{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 
 type counts struct{ steps, ticks, dropped int }
 
@@ -23,13 +23,13 @@ func (c *counts) Tick(string)  { c.ticks++ }
 func (c *counts) Drop(n int)   { c.dropped += n }
 func (c *counts) settled() int { return c.ticks + c.dropped }
 
-// clock advances by a minute at each look.
+// clock advances by a minute at each call.
 func clock() func() time.Time {
 	now := time.Unix(0, 0)
 	return func() time.Time { now = now.Add(time.Minute); return now }
 }
 
-func name(s Step) string { return fmt.Sprintf("%s%s%d", s.Contender.Name, s.Subject, s.Round) }
+func name(s Step) string { return fmt.Sprintf("%s%s%d", s.Allocator.Name, s.Subject, s.Round) }
 
 // recorder works by writing down; the steps named in fail do not succeed.
 func recorder(order *[]string, fail ...string) Work {
@@ -52,7 +52,7 @@ func TestRoundsAreInterleaved(t *testing.T) {
 	var order []string
 	var c counts
 	var r result.Results
-	p := Plan{Contenders: abc, Rounds: 3, Parts: 2, Work: recorder(&order), Progress: &c, Now: clock()}
+	p := Plan{Allocators: abc, Rounds: 3, Parts: 2, Work: recorder(&order), Progress: &c, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +69,14 @@ func TestRoundsAreInterleaved(t *testing.T) {
 
 func TestEverybodyTakesEachPlaceAndFollowsEachOtherEquallyOften(t *testing.T) {
 	for n := 1; n <= 12; n++ {
-		contenders := make([]allocators.Contender, n)
-		for i := range contenders {
-			contenders[i].Name = fmt.Sprint(i)
+		selected := make([]allocators.Allocator, n)
+		for i := range selected {
+			selected[i].Name = fmt.Sprint(i)
 		}
 		squares := 1 + n%2
 		place, before := map[string]int{}, map[string]int{}
 		for round := range squares * n {
-			order := Order(contenders, round)
+			order := Order(selected, round)
 			for i, c := range order {
 				place[fmt.Sprint(c.Name, "@", i)]++
 				if i > 0 {
@@ -85,16 +85,16 @@ func TestEverybodyTakesEachPlaceAndFollowsEachOtherEquallyOften(t *testing.T) {
 			}
 		}
 		if len(place) != n*n || len(before) != n*(n-1) {
-			t.Errorf("of %d contenders: %d places, %d neighbours", n, len(place), len(before))
+			t.Errorf("of %d allocators: %d places, %d neighbours", n, len(place), len(before))
 		}
 		for what, times := range place {
 			if times != squares {
-				t.Errorf("of %d contenders %s: %d times", n, what, times)
+				t.Errorf("of %d allocators %s: %d times", n, what, times)
 			}
 		}
 		for what, times := range before {
 			if times != squares {
-				t.Errorf("of %d contenders %s: %d times", n, what, times)
+				t.Errorf("of %d allocators %s: %d times", n, what, times)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestEverybodyTakesEachPlaceAndFollowsEachOtherEquallyOften(t *testing.T) {
 func TestSubjectsAreMeasuredTogether(t *testing.T) {
 	var order []string
 	var r result.Results
-	p := Plan{Contenders: abc[:2], Subjects: []string{"x", "y"}, Rounds: 2, Parts: 2, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	p := Plan{Allocators: abc[:2], Subjects: []string{"x", "y"}, Rounds: 2, Parts: 2, Work: recorder(&order), Progress: &counts{}, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -112,15 +112,15 @@ func TestSubjectsAreMeasuredTogether(t *testing.T) {
 	}
 }
 
-func TestAFailureTakesOneContenderOutOfOneSubject(t *testing.T) {
+func TestAFailureTakesOneAllocatorOutOfOneSubject(t *testing.T) {
 	var order []string
 	var c counts
 	var r result.Results
-	p := Plan{Contenders: abc[:2], Subjects: []string{"x", "y"}, Rounds: 3, Parts: 2, Work: recorder(&order, "bx1"), Progress: &c, Now: clock()}
+	p := Plan{Allocators: abc[:2], Subjects: []string{"x", "y"}, Rounds: 3, Parts: 2, Work: recorder(&order, "bx1"), Progress: &c, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
-	want := []result.Failure{{Subject: "x", Contender: "b", Round: 1, Reason: "it broke"}}
+	want := []result.Failure{{Subject: "x", Allocator: "b", Round: 1, Reason: "it broke"}}
 	if !reflect.DeepEqual(r.Failures, want) {
 		t.Errorf("failures %+v", r.Failures)
 	}
@@ -135,7 +135,7 @@ func TestAFailureTakesOneContenderOutOfOneSubject(t *testing.T) {
 func TestNothingMeasuredIsAnError(t *testing.T) {
 	var order []string
 	var r result.Results
-	p := Plan{Contenders: abc[:1], Rounds: 2, Parts: 2, Work: recorder(&order, "a0"), Progress: &counts{}, Now: clock()}
+	p := Plan{Allocators: abc[:1], Rounds: 2, Parts: 2, Work: recorder(&order, "a0"), Progress: &counts{}, Now: clock()}
 	if err := Run(context.Background(), p, &r); err == nil || len(r.Failures) != 1 {
 		t.Errorf("err %v, failures %v", err, r.Failures)
 	}
@@ -144,7 +144,7 @@ func TestNothingMeasuredIsAnError(t *testing.T) {
 func TestABudgetStopsBeforeARoundThatWouldNotEnd(t *testing.T) {
 	var order []string
 	var r result.Results
-	p := Plan{Contenders: abc, Rounds: 9, Parts: 2, Budget: 30 * time.Minute, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	p := Plan{Allocators: abc, Rounds: 9, Parts: 2, Budget: 30 * time.Minute, Work: recorder(&order), Progress: &counts{}, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +157,14 @@ func TestAStepThatOutlastsTheBudgetIsDroppedAndNotAFailure(t *testing.T) {
 	work := func(ctx context.Context, s Step, _ func(string)) (result.Sample, error) {
 		var sample result.Sample
 		sample.Set("p", "m", 1)
-		if s.Contender.Name == "b" && s.Round == 1 { // as on a machine that became slower
+		if s.Allocator.Name == "b" && s.Round == 1 { // as on a machine that became slower
 			<-ctx.Done()
 			return sample, ctx.Err()
 		}
 		return sample, nil
 	}
 	var r result.Results
-	p := Plan{Contenders: abc, Rounds: 2, Parts: 1, Budget: 300 * time.Millisecond, Work: work, Progress: &counts{}, Now: time.Now}
+	p := Plan{Allocators: abc, Rounds: 2, Parts: 1, Budget: 300 * time.Millisecond, Work: work, Progress: &counts{}, Now: time.Now}
 	if err := Run(context.Background(), p, &r); err != nil || len(r.Failures) > 0 || r.Rounds != 1 || len(r.Values("b", result.Key{Phase: "p", Metric: "m"})) != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -173,12 +173,12 @@ func TestAStepThatOutlastsTheBudgetIsDroppedAndNotAFailure(t *testing.T) {
 	}
 }
 
-func TestABudgetTooSmallForARoundLeavesContendersOutButNotGranary(t *testing.T) {
+func TestABudgetTooSmallForARoundLeavesAllocatorsOutButNotGranary(t *testing.T) {
 	var order []string
 	var r result.Results
 	var c counts
-	contenders := append(abc[:2:2], allocators.Contender{Name: "granary"})
-	p := Plan{Contenders: contenders, Rounds: 2, Parts: 2, Budget: 4 * time.Minute, Work: recorder(&order), Progress: &c, Now: clock()}
+	selected := append(abc[:2:2], allocators.Allocator{Name: "granary"})
+	p := Plan{Allocators: selected, Rounds: 2, Parts: 2, Budget: 4 * time.Minute, Work: recorder(&order), Progress: &c, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -191,10 +191,10 @@ func TestARoundThatBecomesTooSlowIsGivenUp(t *testing.T) {
 	now := time.Unix(0, 0)
 	var r result.Results
 	steps := 0
-	p := Plan{Contenders: abc, Rounds: 5, Parts: 1, Budget: 20 * time.Minute, Progress: &counts{}, Now: func() time.Time { return now },
+	p := Plan{Allocators: abc, Rounds: 5, Parts: 1, Budget: 20 * time.Minute, Progress: &counts{}, Now: func() time.Time { return now },
 		Work: func(_ context.Context, s Step, _ func(string)) (result.Sample, error) {
 			if steps++; steps > 3 {
-				now = now.Add(8 * time.Minute) // somebody else began to work
+				now = now.Add(8 * time.Minute) // another process began to work
 			}
 			now = now.Add(time.Minute)
 			var sample result.Sample
@@ -212,7 +212,7 @@ func TestARoundThatBecomesTooSlowIsGivenUp(t *testing.T) {
 func TestAddedRoundsAreNumberedOn(t *testing.T) {
 	var order []string
 	r := result.Results{Rounds: 3, Seconds: 1000}
-	p := Plan{Contenders: abc[:1], Rounds: 2, First: 3, Parts: 2, Work: recorder(&order), Progress: &counts{}, Now: clock()}
+	p := Plan{Allocators: abc[:1], Rounds: 2, First: 3, Parts: 2, Work: recorder(&order), Progress: &counts{}, Now: clock()}
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestAddedRoundsAreNumberedOn(t *testing.T) {
 
 func TestAFailedStepKeepsWhatItHadFinished(t *testing.T) {
 	var r result.Results
-	p := Plan{Contenders: abc[:1], Rounds: 1, Parts: 2, Progress: &counts{}, Now: clock(), Work: func(context.Context, Step, func(string)) (result.Sample, error) {
+	p := Plan{Allocators: abc[:1], Rounds: 1, Parts: 2, Progress: &counts{}, Now: clock(), Work: func(context.Context, Step, func(string)) (result.Sample, error) {
 		var s result.Sample
 		s.Set("first phase", "m", 1)
 		return s, errors.New("it died in the second")
@@ -238,7 +238,7 @@ func TestAnInterruptKeepsFinishedRounds(t *testing.T) {
 	var order []string
 	work := recorder(&order)
 	var r result.Results
-	p := Plan{Contenders: abc, Rounds: 3, Parts: 2, Progress: &counts{}, Now: clock(),
+	p := Plan{Allocators: abc, Rounds: 3, Parts: 2, Progress: &counts{}, Now: clock(),
 		Work: func(ctx context.Context, s Step, tick func(string)) (result.Sample, error) {
 			if name(s) == "c1" {
 				cancel()
@@ -255,11 +255,11 @@ func TestAnInterruptKeepsFinishedRounds(t *testing.T) {
 
 func TestAStepThatHangsIsStoppedAndTheRestGoesOn(t *testing.T) {
 	var r result.Results
-	p := Plan{Contenders: abc, Rounds: 2, Parts: 1, Limit: 50 * time.Millisecond, Out: Out{}, Progress: &counts{}, Now: time.Now,
+	p := Plan{Allocators: abc, Rounds: 2, Parts: 1, Limit: 50 * time.Millisecond, Out: Out{}, Progress: &counts{}, Now: time.Now,
 		Work: func(ctx context.Context, s Step, _ func(string)) (result.Sample, error) {
 			var sample result.Sample
 			sample.Set("p", "m", 1)
-			if s.Contender.Name == "b" {
+			if s.Allocator.Name == "b" {
 				<-ctx.Done()
 				return sample, ctx.Err()
 			}
@@ -268,10 +268,10 @@ func TestAStepThatHangsIsStoppedAndTheRestGoesOn(t *testing.T) {
 	if err := Run(context.Background(), p, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Failures) != 1 || r.Failures[0].Contender != "b" || r.Failures[0].Reason != "it did not end within 50ms and was stopped" || len(r.Observations) != 5 {
+	if len(r.Failures) != 1 || r.Failures[0].Allocator != "b" || r.Failures[0].Reason != "it did not end within 50ms and was stopped" || len(r.Observations) != 5 {
 		t.Errorf("failures %+v, %d observations", r.Failures, len(r.Observations))
 	}
-	for want := range 2 { // once more, as the machine may have been to blame; then no more
+	for want := range 2 { // one retry, because the machine may be the cause; then none
 		p.First = r.Rounds
 		if err := Run(context.Background(), p, &r); err != nil || len(r.Failures) != 2 {
 			t.Errorf("in later pass %d: %v, failures %+v", want+1, err, r.Failures)
@@ -280,7 +280,7 @@ func TestAStepThatHangsIsStoppedAndTheRestGoesOn(t *testing.T) {
 }
 
 func TestWhatIsKnownToFitIsBalancedAndElseWhoHasFewestRoundsComesFirst(t *testing.T) {
-	contenders := append(abc[:2:2], allocators.Contender{Name: "granary"})
+	selected := append(abc[:2:2], allocators.Allocator{Name: "granary"})
 	for budget, want := range map[time.Duration]string{
 		time.Hour:        "b1 a1 granary1", // the second row of the square
 		40 * time.Second: "granary1 b1",    // b lacks a round that a has; a has no time left
@@ -294,7 +294,7 @@ func TestWhatIsKnownToFitIsBalancedAndElseWhoHasFewestRoundsComesFirst(t *testin
 			r.Add(name, 0, s)
 		}
 		work := recorder(&order)
-		p := Plan{Contenders: contenders, First: 1, Parts: 2, Now: func() time.Time { return now },
+		p := Plan{Allocators: selected, First: 1, Parts: 2, Now: func() time.Time { return now },
 			Work: func(ctx context.Context, s Step, tick func(string)) (result.Sample, error) {
 				now = now.Add(20 * time.Second)
 				return work(ctx, s, tick)

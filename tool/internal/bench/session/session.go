@@ -20,7 +20,7 @@ import (
 // A Workload describes the work of a session: the allocators, the programs, and the function that runs one
 // program once.
 type Workload struct {
-	Contenders []allocators.Contender
+	Allocators []allocators.Allocator
 	Subjects   []string // what a round measures, one after another; nil is one without a name
 	Parts      int      // how often Work ticks
 	Work       Work
@@ -64,12 +64,12 @@ func (x *Session) Close() {
 func (x *Session) Results() *result.Results { return x.results }
 
 // Steps returns the number of steps in a round.
-func (x *Session) Steps() int { return len(x.workload.Contenders) * max(1, len(x.workload.Subjects)) }
+func (x *Session) Steps() int { return len(x.workload.Allocators) * max(1, len(x.workload.Subjects)) }
 
 // plan is the plan of the session without the number of rounds.
 func (x *Session) plan() Plan {
 	p := Plan{
-		Contenders: x.workload.Contenders, Subjects: x.workload.Subjects, First: x.results.Rounds, Parts: x.workload.Parts,
+		Allocators: x.workload.Allocators, Subjects: x.workload.Subjects, First: x.results.Rounds, Parts: x.workload.Parts,
 		Now: time.Now, Out: x.failed, Work: x.workload.Work,
 	}
 	if x.options.Out != "" { // a run that is killed keeps its finished rounds

@@ -93,7 +93,7 @@ name = "mariadb"
 args = ["--time", "1s", "--threads", "2", "--rows", "1000", "--warmup", "1s", "--workloads", "oltp_read_only", "--settle", "50ms"]
 `
 
-// a live run is the command in a process of its own.
+// a live run is the command in a separate process.
 type live struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
@@ -138,7 +138,7 @@ func start(t *testing.T, text string, args ...string) *live {
 	return l
 }
 
-// watch looks at what runs and listens below the command until it ends, or enough is true.
+// watch reads the processes and sockets below the command until it ends, or enough is true.
 func (l *live) watch(enough func() bool) {
 	for !enough() {
 		l.look()
@@ -197,10 +197,10 @@ func address(text string) string {
 	return net.IP(raw).String()
 }
 
-// left are the processes that were below the command and still run.
+// left are the descendants of the command that still run.
 func (l *live) left() []string {
 	var out []string
-	for range 200 { // the kernel ends what has lost its parent
+	for range 200 { // the kernel ends processes without a parent
 		out = nil
 		for pid, name := range l.seen {
 			st, err := procfs.Live().Stat(pid)

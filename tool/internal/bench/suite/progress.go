@@ -28,7 +28,7 @@ func (p *progress) begin(label string, pass, after float64, steps int) {
 	p.label, p.pass, p.after, p.steps, p.done = label, pass, after, steps, 0
 }
 
-// Step announces a contender's run.
+// Step announces an allocator's run.
 func (p *progress) Step(label string) {
 	share := 1.0
 	if p.steps > 0 {

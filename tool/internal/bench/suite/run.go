@@ -35,16 +35,16 @@ const writing = 3 * time.Second
 // A runner measures the rounds of a suite.
 type runner struct {
 	options
-	env        cli.Env
-	now        func() time.Time
-	start      time.Time
-	size       scenario.Size
-	entries    []Entry
-	contenders []allocators.Contender
-	members    []member           // like entries
-	sessions   []*session.Session // like entries; nil until opened
-	progress   *progress
-	failures   []string
+	env      cli.Env
+	now      func() time.Time
+	start    time.Time
+	size     scenario.Size
+	entries  []Entry
+	selected []allocators.Allocator
+	members  []member           // like entries
+	sessions []*session.Session // like entries; nil until opened
+	progress *progress
+	failures []string
 }
 
 func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) error {
@@ -60,7 +60,7 @@ func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) err
 		return err
 	}
 	r := &runner{options: o, env: env, now: now, start: now(), entries: s.Entries, sessions: make([]*session.Session, len(s.Entries))}
-	if r.contenders, err = r.selected(); err != nil {
+	if r.selected, err = r.selectAllocators(); err != nil {
 		return err
 	}
 	state, err := result.ReadSuite(o.out)
@@ -83,14 +83,14 @@ func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) err
 	return r.conclude(state, ended)
 }
 
-// selected are the contenders of every scenario.
-func (r *runner) selected() ([]allocators.Contender, error) {
+// selectAllocators returns the allocators of every scenario.
+func (r *runner) selectAllocators() ([]allocators.Allocator, error) {
 	choice := session.Options{Lib: r.lib, Variants: r.variants}
 	if r.allocators != "" {
 		choice.Allocators = session.Names(r.allocators)
 	}
-	contenders, _, err := choice.Select(r.env) // what is missing is noted by each scenario
-	return contenders, err
+	selected, _, err := choice.Select(r.env) // what is missing is noted by each scenario
+	return selected, err
 }
 
 // decide chooses the size: that of the folder's results, else that of the command line, else the largest
@@ -130,23 +130,23 @@ func atMost(members []member, rounds int) []member {
 func (r *runner) plan(size scenario.Size) []member {
 	var out []member
 	for _, e := range r.entries {
-		m := member{guess: e.seconds(size), prepare: e.Prepare, visits: len(r.contenders), wanted: r.rounds}
+		m := member{guess: e.seconds(size), prepare: e.Prepare, visits: len(r.selected), wanted: r.rounds}
 		if m.wanted == 0 {
 			m.wanted = e.rounds(size)
 		}
 		if prior, err := result.Read(filepath.Join(r.out, e.Name)); err == nil { // opening the scenario reports a file that cannot be read
-			m.finished, m.measured = finished(prior, r.contenders), average(prior)
+			m.finished, m.measured = finished(prior, r.selected), average(prior)
 		}
 		out = append(out, m)
 	}
 	return out
 }
 
-// finished is in how many rounds every contender was measured, but those that failed.
-func finished(r *result.Results, contenders []allocators.Contender) int {
+// finished is in how many rounds every allocator was measured, but those that failed.
+func finished(r *result.Results, selected []allocators.Allocator) int {
 	least := r.Rounds
-	for _, c := range contenders {
-		if !slices.ContainsFunc(r.Failures, func(f result.Failure) bool { return f.Contender == c.Name }) {
+	for _, c := range selected {
+		if !slices.ContainsFunc(r.Failures, func(f result.Failure) bool { return f.Allocator == c.Name }) {
 			least = min(least, r.RoundsOf(c.Name))
 		}
 	}
@@ -156,7 +156,7 @@ func finished(r *result.Results, contenders []allocators.Contender) int {
 // average is the mean time of a visit in seconds.
 func average(r *result.Results) float64 {
 	visits := 0
-	for _, c := range r.Contenders {
+	for _, c := range r.Allocators {
 		visits += r.RoundsOf(c.Name)
 	}
 	if visits == 0 {
@@ -174,7 +174,7 @@ func (r *runner) left() time.Duration {
 }
 
 func (r *runner) announcement() string {
-	text := fmt.Sprintf("%s, %s, %s sizes: ", term.Counted(len(r.entries), "scenario"), term.Counted(len(r.contenders), "allocator"), r.size)
+	text := fmt.Sprintf("%s, %s, %s sizes: ", term.Counted(len(r.entries), "scenario"), term.Counted(len(r.selected), "allocator"), r.size)
 	total := remaining(r.members)
 	if !slices.ContainsFunc(r.members, member.open) {
 		return text + "all rounds are there already; ask for more with --rounds"
@@ -246,7 +246,7 @@ func (r *runner) round(ctx context.Context, i int, bound time.Duration) (err err
 	}
 	err = x.Measure(ctx, session.Pass{Rounds: 1, Budget: bound, Expect: expect, Limit: limit, Progress: r.progress})
 	for _, f := range x.Results().Failures[failed:] {
-		announce(r.env, "%s: %s failed in round %d: %s", r.entries[i].Name, strings.TrimSpace(f.Subject+" "+f.Contender), f.Round+1, f.Reason)
+		announce(r.env, "%s: %s failed in round %d: %s", r.entries[i].Name, strings.TrimSpace(f.Subject+" "+f.Allocator), f.Round+1, f.Reason)
 	}
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func (r *runner) conclude(state result.Suite, ended error) error {
 	}
 	announce(r.env, "%s\nThe summary is %s", state.Remarks[len(state.Remarks)-1], filepath.Join(r.out, report.Summary))
 	if ended != nil {
-		return &cli.ExitError{Code: 130, Err: fmt.Errorf("interrupted; finished rounds are kept in %s, and the same command goes on from there", r.out)}
+		return &cli.ExitError{Code: 130, Err: fmt.Errorf("interrupted; finished rounds are kept in %s, and the same command continues from there", r.out)}
 	}
 	if len(r.failures) > 0 {
 		return fmt.Errorf("not measured: %s; the messages above give the reasons", strings.Join(r.failures, ", "))

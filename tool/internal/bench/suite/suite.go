@@ -51,7 +51,7 @@ func Read(path string) (Suite, error) {
 			return s, fmt.Errorf("%s: there is no scenario %q; choose from %s", path, e.Name, strings.Join(names(), ", "))
 		}
 		if slices.ContainsFunc(s.Entries[:i], func(o Entry) bool { return o.Name == e.Name }) {
-			return s, fmt.Errorf("%s: %s stands there twice; its results would go to one folder", path, e.Name)
+			return s, fmt.Errorf("%s: %s is listed twice, but has one folder for its results", path, e.Name)
 		}
 	}
 	if len(s.Entries) == 0 {

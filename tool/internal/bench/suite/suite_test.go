@@ -155,7 +155,7 @@ func TestAnInterruptKeepsTheRoundsOfEveryScenario(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // once redis has its first round, and memcached the one before it
+	go func() { // after the first round of redis, and the round of memcached before it
 		for range 18000 {
 			if _, err := os.Stat(filepath.Join(dir, "redis", result.File)); err == nil {
 				cancel()
@@ -246,8 +246,8 @@ func TestTheForecastIsScaledToTheMachine(t *testing.T) {
 
 func TestWhoWasLeftOutOfARoundIsNotFinished(t *testing.T) {
 	r := &result.Results{Rounds: 2, Seconds: 30, Rows: []result.Row{{Phase: "p", Metric: "m"}}}
-	contenders := []allocators.Contender{{Name: "a"}, {Name: "b"}, {Name: "broken"}}
-	r.Contenders = contenders
+	selected := []allocators.Allocator{{Name: "a"}, {Name: "b"}, {Name: "broken"}}
+	r.Allocators = selected
 	for round := range 2 {
 		var s result.Sample
 		s.Set("p", "m", 1)
@@ -256,8 +256,8 @@ func TestWhoWasLeftOutOfARoundIsNotFinished(t *testing.T) {
 			r.Add("b", round, s)
 		}
 	}
-	r.Failures = []result.Failure{{Contender: "broken"}}
-	if got := finished(r, contenders); got != 1 {
+	r.Failures = []result.Failure{{Allocator: "broken"}}
+	if got := finished(r, selected); got != 1 {
 		t.Errorf("%d rounds are finished", got)
 	}
 	if got := average(r); got != 10 {

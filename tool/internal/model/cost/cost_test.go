@@ -55,7 +55,7 @@ func filled(t *testing.T, program, preload string, h Heap) Sum {
 func filledWith(t *testing.T, program, preload, variable string, h Heap) Sum {
 	t.Helper()
 	var in bytes.Buffer
-	for _, size := range slices.Sorted(maps.Keys(h)) { // in another order, glibc rounds some blocks up to what was left beside them
+	for _, size := range slices.Sorted(maps.Keys(h)) { // in another order, glibc extends some blocks by small free remainders
 		fmt.Fprintf(&in, "%d %.0f\n", size, h[size])
 	}
 	cmd := exec.Command(program)
@@ -120,7 +120,7 @@ func TestResidentBytesAreThoseOfTheAllocators(t *testing.T) {
 			}
 			got, want := a.Of(h), filled(t, program, preload, h)
 			if a.Name == TCMalloc.Name && want.Resident > 1.03*got.Resident {
-				want.Resident -= 2 << 20 // its heap lies across two leaves of the page map
+				want.Resident -= 2 << 20 // its heap spans two leaves of the page map
 			}
 			off := got.Resident/want.Resident - 1
 			t.Logf("%-10s %-24s %+.2f %%", a.Name, name, 100*off)

@@ -2,7 +2,7 @@ package cost
 
 import "math/bits"
 
-// Mimalloc is mimalloc 2: blocks of one size lie on a page of 64 KiB, or of 512 KiB from 16 KiB on;
+// Mimalloc is mimalloc 2: blocks of one size are on a page of 64 KiB, or of 512 KiB from 16 KiB on;
 // a block
 // of more than 128 KiB has slices of 64 KiB for itself, and of more than 512 KiB as many KiB.
 var Mimalloc = Allocator{"mimalloc", func(request uint64) Place {

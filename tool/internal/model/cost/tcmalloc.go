@@ -22,7 +22,7 @@ const tcmallocPage, tcmallocLargest = 8 << 10, 256 << 10
 func tcmallocRecords(bytes uint64) float64 { return 48 + 8*float64(bytes/tcmallocPage) }
 
 // tcmallocClasses are made as SizeMap::Init makes them: a span leaves at most an eighth unused and holds
-// a quarter of what moves between caches at once; a class that fits its span no better is merged.
+// a quarter of the batch that moves between caches; a class that fits its span no better is merged.
 var tcmallocClasses = func() []slab {
 	var out []slab
 	for size := uint64(8); size <= tcmallocLargest; size += tcmallocAlign(size) {

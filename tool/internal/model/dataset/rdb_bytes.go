@@ -103,7 +103,7 @@ func (r *reader) length() (n uint64, special bool, err error) {
 func (r *reader) number() (uint64, error) {
 	n, special, err := r.length()
 	if special {
-		return 0, damaged("a string stands where a number should")
+		return 0, damaged("there is a string in the place of a number")
 	}
 	return n, err
 }
@@ -160,7 +160,7 @@ func (r *reader) integer(form uint64) (int64, error) {
 	return int64(int32(n)), err
 }
 
-// compressed reads the two lengths of a compressed string. Three bytes stand for 264 at most.
+// compressed reads the two lengths of a compressed string. Three bytes encode 264 at most.
 func (r *reader) compressed() (packed, full uint64, err error) {
 	if packed, err = r.number(); err != nil {
 		return 0, 0, err

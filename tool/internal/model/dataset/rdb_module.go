@@ -40,7 +40,7 @@ func (r *reader) module() error {
 	}
 }
 
-// moduleAux skips what a module keeps besides keys: its id, a number of when it is to be loaded, and parts.
+// moduleAux skips the data of a module outside of keys: its id, the moment when it is loaded, and parts.
 func (r *reader) moduleAux() error {
 	if err := r.lengths(2); err != nil { // the id, and what the next number is
 		return err

@@ -40,8 +40,8 @@ func fixtures(t testing.TB) map[string][]byte {
 	return out
 }
 
-// What testdata holds: the same keys, written by three servers. Redis 8 and Valkey 9 also have fields that
-// expire, and one field more has gone to a second hash.
+// testdata has the same keys, written by three servers. Redis 8 and Valkey 9 also have fields that
+// expire, so one field more is in a second hash.
 func TestDumpsOfThreeServers(t *testing.T) {
 	for name, data := range fixtures(t) {
 		p, info, err := read(t, data)
@@ -69,7 +69,7 @@ func TestDumpsOfThreeServers(t *testing.T) {
 	}
 }
 
-// step is between the places that are tried; it is odd, and so no multiple of what values are made of.
+// step is the distance between the tested offsets; it is odd, and so no multiple of the size of a value.
 const step = 7
 
 // passed reads and keeps nothing.
@@ -91,7 +91,7 @@ func TestEveryCutIsOneSentence(t *testing.T) {
 
 func TestEveryChangedByteIsNoticed(t *testing.T) {
 	for name, data := range fixtures(t) {
-		for at := 0; at < len(data)-8; at += step { // the checksum at the end may become 0, which is none
+		for at := 0; at < len(data)-8; at += step { // the checksum at the end may become 0, which means none
 			bad := bytes.Clone(data)
 			bad[at] ^= 0x55
 			if passed(bad) == nil {

@@ -2,7 +2,7 @@ package radix
 
 import "math"
 
-// chance computes how likely it is that no key lies in a part of all possible keys.
+// chance computes the probability that a part of the key space has no key.
 type chance struct {
 	keys  float64
 	space float64 // how many keys are possible
@@ -16,7 +16,7 @@ func newChance(keys, space float64) chance {
 	return chance{keys, space, keys >= rare*space}
 }
 
-// log is the logarithm of the chance that no key lies in the share q of the space.
+// log is the logarithm of the probability that the share q of the space has no key.
 func (c chance) log(q float64) float64 {
 	if !c.drawn {
 		if q >= 1 {
@@ -30,10 +30,10 @@ func (c chance) log(q float64) float64 {
 // none is that chance.
 func (c chance) none(q float64) float64 { return math.Exp(c.log(q)) }
 
-// only is the chance that of the share q all keys lie in its part of the share of, and that there is one:
-// none lies in q less of, but not none in q.
+// only is the probability that the share q has a key, and all its keys are in its part of size of:
+// q less of has no key, but q has.
 func (c chance) only(q, of float64) float64 {
-	rest := (1 - q) + of // the share that keys may lie in
+	rest := (1 - q) + of // the share that may have keys
 	switch {
 	case of >= q:
 		return -math.Expm1(c.log(q))

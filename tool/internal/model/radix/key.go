@@ -133,7 +133,7 @@ func (k *Key) running(digits int) error {
 	const most = 18 // what 64 bits hold
 	for _, letters := range k.Alphabets {
 		if letters > 1 {
-			return wrong(k.Text, "only fixed letters may stand before {seq}")
+			return wrong(k.Text, "only fixed letters may precede {seq}")
 		}
 	}
 	if k.Slot || digits > most {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// built counts the nodes of the tree of sorted keys, by what two neighbours have in common.
+// built counts the nodes of the tree of sorted keys, from the common prefixes of neighbours.
 func built(keys [][]byte, depth int, inChain int, t *Tree) {
 	if depth == len(keys[0]) {
 		t.endChain(&inChain)

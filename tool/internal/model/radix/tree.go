@@ -41,7 +41,7 @@ type Layout struct {
 	Padded bool // the pointers are aligned to 8 bytes
 }
 
-// The layouts: up to Redis 4.0 the pointers followed the letters at once.
+// The layouts: up to Redis 4.0 the pointers followed the letters without padding.
 var (
 	Today = Layout{"today", true}
 	Early = Layout{"early", false}

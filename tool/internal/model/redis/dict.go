@@ -28,7 +28,7 @@ func old(n uint64, steps float64) uint64 {
 	return before
 }
 
-// table adds the buckets of n keys that were inserted one by one. Zero steps: sized at once.
+// table adds the buckets of n keys that were inserted one by one; with zero steps, of a table of its final size.
 func (p Parts) table(part Part, n uint64, steps, times float64) {
 	if n == 0 {
 		return

@@ -139,7 +139,7 @@ type Change struct {
 
 func (c Change) String() string { return fmt.Sprintf("%s %d", c.Setting, c.To) }
 
-// changes are what is tried for each limit: the powers of two around it.
+// changes are the alternatives for each limit: the powers of two around it.
 func changes(s Server, a cost.Allocator) []*Change {
 	var out []*Change
 	for _, row := range []struct {

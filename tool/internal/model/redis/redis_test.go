@@ -142,7 +142,7 @@ func (f Form) word(i uint64, r *rand.Rand) string {
 	return string(out)
 }
 
-// fill stores the data set over a connection of its own.
+// fill stores the data set over a separate connection.
 func (l live) fill(t testing.TB, s Spec) {
 	t.Helper()
 	ctx := context.Background()

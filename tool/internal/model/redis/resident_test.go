@@ -80,7 +80,7 @@ func TestResidentBytesOfAServerUnderEachAllocator(t *testing.T) {
 		}
 		l.settle(t)
 		after := resident()
-		for range 30 { // free memory goes back within some seconds, where the allocator purges it
+		for range 30 { // an allocator that purges free memory does so within seconds
 			time.Sleep(100 * time.Millisecond)
 			after = min(after, resident())
 		}

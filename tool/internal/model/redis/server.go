@@ -14,7 +14,7 @@ type Server struct {
 	SmallLists bool // a list that fits one listpack is nothing more
 	SmallSets  bool // small sets of words are listpacks
 	BareSets   bool // the table of a set points to the words themselves where a bucket has one
-	LargePlain bool // an element larger than a node of a list stands alone, without a listpack
+	LargePlain bool // an element larger than a node of a list is a node itself, without a listpack
 	Limits     Limits
 }
 

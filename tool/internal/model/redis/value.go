@@ -212,7 +212,7 @@ func (v *Value) setTable(p Parts, s Server, steps float64) {
 	p.dict(v.Count, steps, 1)
 }
 
-// steps are those of an insertion, 0 for a table that has its size at once: as it was loaded, or converted
+// steps are the resizes of a table that grows by insertions; 0 for a table of its final size: loaded, or converted
 // from the packed form, of up to limit elements, and did not grow since.
 func (v *Value) steps(limit, value uint64, insertion float64) float64 {
 	if v.Settled || v.longest <= value && buckets(v.Count) <= buckets(limit+1) {
