@@ -33,7 +33,7 @@ void* Move(Log& l, void* p, size_t size) {
   return moved;
 }
 
-// realloc(p, 0) frees, and some allocators return an object of size 0 besides.
+// realloc(p, 0) frees; some allocators also return an object of size 0.
 void* MoveToNothing(Log& l, void* p) {
   RecordFree(l, Kind::kFreed, p);
   l.inside = true;

@@ -19,8 +19,8 @@ struct Next {
 
 extern Next next;
 
-// True when `next` is complete. While the loader is asked for the symbols it allocates itself;
-// these calls get false, and memory that is never freed from Early.
+// True when `next` is complete. The loader allocates while it resolves the symbols: those calls get
+// false, and memory from Early, which is never freed.
 bool FindNext();
 inline bool HasNext() {
   return __builtin_expect(__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) != nullptr, 1) ||

@@ -350,7 +350,7 @@ size_t Arena::HeldBytes() noexcept {
   return (pages > clean ? pages - clean : 0) + metadata_.used();
 }
 
-// When several threads report at once the sums may be late by one call; the next call corrects
+// When several threads report concurrently, the sums may lack one call; the next call corrects
 // them.
 void Arena::Report() noexcept {
   const size_t used = pages_.used_bytes(), dirty = pages_.dirty_bytes();

@@ -15,7 +15,7 @@ struct Hooked {
   static constexpr size_t kFirstChunk = kTrackerBytes;  // the smallest size of a call to a hook
 
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
-  // Hooks give memory that can be used at once.
+  // Memory from hooks is usable immediately.
   static void* Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
     return Map(bytes, alignment, hint);
   }

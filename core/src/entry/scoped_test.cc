@@ -1,5 +1,5 @@
-// Scoped heaps beside the sanitizer's malloc: threads that share a heap, and threads with heaps of
-// their own that come and go, while others look at what they hold.
+// Scoped heaps beside the sanitizer's malloc: threads that share a heap, and threads with
+// short-lived heaps, while other threads read the heaps' figures.
 #include <gtest/gtest.h>
 
 #include <atomic>

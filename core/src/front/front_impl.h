@@ -170,9 +170,8 @@ void Front<System, Below>::MakeRoom(CacheOf* cache, SizeClass c) noexcept {
   depot_->Return(c, batch, count);
 }
 
-// A push fails if p may be one of the two top pointers. Pops them, as only an operation on the array
-// sees them as they are: a header and slots that are read one after the other may belong to
-// different moments.
+// A push fails if p may be one of the two top pointers. Pops both to compare them: only an
+// operation on the array reads header and slots of the same moment.
 template <Os System, class Below>
 void Front<System, Below>::RequireNotOnTop(SizeClass c, void* p) noexcept {
   void* top[2];

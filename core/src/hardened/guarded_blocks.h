@@ -4,9 +4,9 @@
 //
 //   | guard | zeros | object | margin: 0xd6 ... | guard |
 //
-// Where the kernel has no guards of its own (before 6.13), pages are protected instead. Each
-// protected block takes mappings, of which a process may have 65,530; so their number is limited,
-// and blocks beyond it have no guards.
+// A kernel before 6.13 has no guard pages: pages are protected instead. Each protected block takes
+// mappings, of which a process may have 65,530; so their number is limited, and further blocks have
+// no guards.
 #pragma once
 
 #include <atomic>

@@ -41,7 +41,7 @@ class Loader {
   bool fine() const { return fine_; }
 
  private:
-  // A function of its own: without the file, its buffer takes no page of the stack.
+  // A separate function: without the file, its buffer uses no page of the stack.
   GRANARY_NOINLINE void Read(int file) {
     char text[4096];
     const long bytes = Linux::ReadAndClose(file, text, sizeof text);

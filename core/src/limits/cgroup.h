@@ -19,7 +19,7 @@ struct GroupRoom {
 
 class Cgroup {
  public:
-  // The constructor puts `root` before every path. nullptr stands for the real file system.
+  // The constructor puts `root` before every path. nullptr is the real file system.
   explicit constexpr Cgroup(const char* root = nullptr) : root_(root) {}
 
   // False if no level has a limit, or if no level can be read.

@@ -26,8 +26,8 @@ class Limits {
  public:
   static constexpr size_t kNone = ~size_t{0};
 
-  // `root` stands before every path that is read; without one, it is the system itself. Valid when
-  // zero, as what holds it lies in zeroed memory.
+  // `root` is put before every path that is read; nullptr is the real file system. A zeroed object
+  // is valid, because its owner is in zeroed memory.
   explicit constexpr Limits(const char* root = nullptr) : root_(root), group_(root) {}
 
   // Reads the limits and the memory pressure now. `held` is the number of held bytes, without the

@@ -1,6 +1,5 @@
-// The operating system of the tests: real memory, refusals on demand, a clock that stands still
-// until a test sets it, and a record of the calls. A call that no correct layer makes ends the
-// test.
+// The operating system of the tests: real memory, refusals on demand, a clock that only tests
+// advance, and a record of the calls. A call that no correct layer makes fails the test.
 #pragma once
 
 #include <atomic>

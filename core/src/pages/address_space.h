@@ -1,6 +1,6 @@
-// Where trackers come from: address space that is reserved in chunks, without access, and committed
-// in steps as the heap grows. So a process that locks its memory, or that is charged for writable
-// address space (vm.overcommit_memory=2), pays for little more than it uses.
+// Reserves address space in chunks, without access, and commits it in steps as the heap grows.
+// Committed memory becomes trackers. A process that locks its memory, or that the kernel charges
+// for writable address space (vm.overcommit_memory=2), pays for little more than it uses.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ class AddressSpace {
     Chunk* next;
     char* base;
     size_t trackers;  // committed
-    Tracker* rows;    // of these
-    size_t room;      // how many rows there are
-    size_t reserved;  // trackers for which there is address space
-    bool huge;        // whether these may have huge pages
+    Tracker* rows;    // the trackers of the chunk
+    size_t room;      // number of rows
+    size_t reserved;  // number of trackers with address space
+    bool huge;        // whether these trackers may have huge pages
   };
 
   void Bind(PageCore<System>& core, Transit<System>& transit, HugePages<System>& huge) {
@@ -31,14 +31,15 @@ class AddressSpace {
     huge_ = &huge;
   }
 
-  // All but Unmap* is called with the lock. `count` trackers in a row, out of the free runs; their
-  // state is left for the caller to set. nullptr if the system refuses. May let go of the lock.
+  // All but Unmap* is called with the lock. Removes `count` consecutive trackers from the free
+  // runs; the caller sets their state. nullptr if the system refuses. May release the lock for a
+  // moment.
   Tracker* Take(size_t count, size_t alignment, Fill fill) noexcept {
     if (alignment < kTrackerBytes) alignment = kTrackerBytes;
     Tracker* const t = TakeFree(count, alignment, fill);
     if (t != nullptr) return t;
-    // While memory is committed, other threads may take free trackers that were counted on, or
-    // return some.
+    // While this thread commits memory, other threads may take the free trackers that the request
+    // needs, or return some.
     for (bool grown = true; grown;) {
       grown = Grow(count + alignment / kTrackerBytes - 1, fill);
       Tracker* const first = core_->free.Take(count, alignment);
@@ -47,8 +48,8 @@ class AddressSpace {
     return nullptr;
   }
 
-  // Of what is free only. Memory of the other kind where that costs nothing: small pages always do,
-  // huge pages where they are resident anyway.
+  // Takes free memory only. It may take memory of the other page size where that is free of cost:
+  // small pages always are, huge pages are if they are resident already.
   Tracker* TakeFree(size_t count, size_t alignment, Fill fill) noexcept {
     const bool dense = fill == Fill::kDense;
     FreeRuns& free = core_->free;
@@ -60,7 +61,7 @@ class AddressSpace {
     });
   }
 
-  // Commits what is reserved behind a block, from `behind` on, as far as `count` trackers.
+  // Commits reserved address space after a block, from `behind` on, up to `count` trackers.
   GRANARY_COLD void CommitBehind(const char* behind, size_t count) noexcept {
     for (Chunk* chunk = chunks_; chunk != nullptr && !growing_; chunk = chunk->next) {
       if (behind <= chunk->base || behind > EndOf(*chunk)) continue;
@@ -70,7 +71,7 @@ class AddressSpace {
       return;
     }
   }
-  // Commits more memory for huge pages, if some is reserved; false if not.
+  // Commits more memory for huge pages; false if none is reserved.
   GRANARY_COLD bool CommitHuge() noexcept {
     Chunk* chunk = chunks_;
     while (chunk != nullptr && !(chunk->huge && chunk->reserved > chunk->trackers)) {
@@ -79,8 +80,8 @@ class AddressSpace {
     return chunk != nullptr && !growing_ && Extend(chunk, 1);
   }
 
-  // Looks at the next `most` trackers, chunk by chunk, round and round, for one with dirty granules
-  // beside used ones.
+  // Visits the next `most` trackers, chunk by chunk and in a circle, and returns one with dirty
+  // granules beside used ones.
   Tracker* NextShared(size_t most) noexcept {
     for (size_t seen = 0; seen < most && chunks_ != nullptr; ++seen) {
       if (cursor_chunk_ == nullptr || cursor_ >= cursor_chunk_->trackers) {
@@ -96,7 +97,7 @@ class AddressSpace {
     }
     return nullptr;
   }
-  // How many trackers NextShared has to look at to see all of them.
+  // The number of trackers that NextShared visits in one circle.
   size_t RoundOfShared() const {
     return 2 * (core_->figures.mapped() / Tracker::kGranules) + kMaxChunks;
   }
@@ -108,8 +109,8 @@ class AddressSpace {
     }
   }
 
-  // Unmaps chunks that hold nothing, neither objects nor pages; returns how many bytes. Calls
-  // forget(tracker) for each of their trackers.
+  // Unmaps chunks without objects and pages; returns the number of bytes. Calls forget(tracker) for
+  // each of their trackers.
   template <class Forget>
   GRANARY_COLD size_t UnmapIdle(Forget&& forget) noexcept {
     size_t bytes = 0;
@@ -123,16 +124,16 @@ class AddressSpace {
     return bytes;
   }
 
-  // In the child of a fork: the thread that committed memory is not there.
+  // In the child of a fork: the thread that committed memory does not exist there.
   void ForgetGrowth() { growing_ = false; }
 
  private:
   friend struct DescriptorRows;
   static constexpr size_t kMaxChunk = kGiB;
-  static constexpr size_t kMaxChunks = 4096;  // more than there are that have no tracker yet
+  static constexpr size_t kMaxChunks = 4096;  // a request for more fails
   static constexpr size_t kLeastCommit = 4 * kMiB, kMostCommit = 64 * kMiB;
 
-  // The least to reserve; a system may say less.
+  // The smallest reservation; a system may define a smaller one.
   static constexpr size_t FirstChunk() {
     if constexpr (requires { System::kFirstChunk; }) {
       return System::kFirstChunk;
@@ -141,7 +142,7 @@ class AddressSpace {
     }
   }
 
-  // Whether a program that runs out of memory could still have a stack for a thread, or the like.
+  // Whether a program that runs out of memory could still map a stack for a thread.
   static bool LeavesRoom() noexcept {
     constexpr size_t kRoom = 2 * kMiB;
     void* const room = System::Map(kRoom, kMinOsPage, nullptr);
@@ -161,8 +162,8 @@ class AddressSpace {
     return chunk != nullptr && Extend(chunk, MissingIn(*chunk, trackers));
   }
 
-  // How many trackers have to be committed so that there are as many in a row; 0 if there is no
-  // room.
+  // The number of trackers to commit until the chunk ends with `trackers` free ones; 0 if the chunk
+  // has no space for them.
   size_t MissingIn(const Chunk& chunk, size_t trackers) const noexcept {
     const size_t left = chunk.reserved - chunk.trackers;
     if (left == 0) return 0;
@@ -171,7 +172,7 @@ class AddressSpace {
     return missing <= left ? missing : 0;
   }
 
-  // Commits `least` trackers or a step of growth; false if the system refuses.
+  // Commits `least` trackers or a whole step of growth; false if the system refuses.
   GRANARY_NOINLINE bool Extend(Chunk* chunk, size_t least) noexcept {
     if (least == 0) return false;
     growing_ = true;
@@ -197,10 +198,11 @@ class AddressSpace {
     return count < left ? count : left;
   }
 
-  // Takes the next `count` trackers of the chunk into the free runs; false if the system refuses.
+  // Commits the next `count` trackers of the chunk and adds them to the free runs; false if the
+  // system refuses.
   bool Commit(Chunk* chunk, size_t count) noexcept {
-    // Slabs of the smallest objects need a hundredth of what they describe in metadata; pieces of
-    // one size do not serve another.
+    // The metadata of slabs of the smallest objects takes a hundredth of their size. Metadata of
+    // one size is not reused for another, so three times as much is reserved.
     const size_t bytes = count * kTrackerBytes;
     if (!core_->metadata->Reserve(bytes / 33)) return false;
     Tracker* const first = &chunk->rows[chunk->trackers];
@@ -247,8 +249,8 @@ class AddressSpace {
     __builtin_memset(static_cast<void*>(first), 0, count * sizeof(Tracker));
   }
 
-  // Reserves an eighth of the heap at a time, so that its mappings stay few; where the system
-  // refuses that, smaller pieces, down to what is needed.
+  // Reserves an eighth of the heap at a time, which limits the number of mappings. If the system
+  // refuses, reserves less, down to the need.
   GRANARY_NOINLINE Chunk* Reserve(size_t trackers, bool huge) noexcept {
     const size_t need = trackers * kTrackerBytes;
     size_t want = RoundUp(core_->figures.mapped_bytes() / 8, kTrackerBytes);
@@ -257,7 +259,7 @@ class AddressSpace {
     if (want < need) want = need;
     const size_t wish = want;
     for (;;) {
-      // Mappings grow down. A wish only, which a huge request takes below zero.
+      // Mappings grow down. The address is a hint; for a huge request it is below zero.
       void* const hint =
           chunks_ == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(chunks_->base) - want);
       char* const base = static_cast<char*>(System::Reserve(want, kTrackerBytes, hint));
@@ -286,8 +288,8 @@ class AddressSpace {
     return chunk;
   }
 
-  // A description with rows for so many trackers, of a chunk that was unmapped or a new one;
-  // nullptr when the system refuses.
+  // A descriptor with rows for `count` trackers: of a chunk that was unmapped, or a new one.
+  // nullptr if the system refuses.
   Chunk* ChunkFor(size_t trackers) noexcept {
     for (Chunk** link = &vacant_; *link != nullptr; link = &(*link)->next) {
       Chunk* const chunk = *link;
@@ -303,7 +305,7 @@ class AddressSpace {
     return chunk;
   }
 
-  // No tracker of it is in use or in transit, or holds a page.
+  // No tracker of the chunk is in use or in transit, or has a page.
   static bool IsIdle(const Chunk& chunk) noexcept {
     for (size_t i = 0; i < chunk.trackers; ++i) {
       const Tracker& t = chunk.rows[i];
@@ -312,7 +314,7 @@ class AddressSpace {
     return true;
   }
 
-  // An idle chunk, out of the list, the free runs and the map; nullptr if there is none.
+  // Removes an idle chunk from the list, the free runs and the map; nullptr if there is none.
   template <class Forget>
   Chunk* TakeIdle(Forget&& forget) noexcept {
     Locked hold(core_->mutex);
@@ -334,10 +336,10 @@ class AddressSpace {
   Transit<System>* transit_ = nullptr;
   HugePages<System>* huge_ = nullptr;
   Chunk* chunks_ = nullptr;
-  Chunk* vacant_ = nullptr;        // descriptions of chunks that were unmapped
-  Chunk* cursor_chunk_ = nullptr;  // where NextShared goes on
+  Chunk* vacant_ = nullptr;        // descriptors of chunks that were unmapped
+  Chunk* cursor_chunk_ = nullptr;  // where NextShared continues
   size_t cursor_ = 0;
-  bool growing_ = false;  // a thread commits memory, without the lock
+  bool growing_ = false;  // a thread is committing memory without the lock
 };
 
 }  // namespace granary

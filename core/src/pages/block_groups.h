@@ -1,4 +1,4 @@
-// Blocks by size, for the statistics: four groups to a doubling of a MiB.
+// Counts of blocks by size, for the statistics: four groups for each power of two from 1 MiB.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace granary {
 
-// How many blocks of one group were allocated and freed so far.
+// The numbers of blocks of one group that were allocated and freed.
 struct LargeCounts {
   uint32_t made = 0;
   uint32_t gone = 0;

@@ -1,5 +1,5 @@
-// Blocks: allocations of one or more whole regions. They are resized in place where the regions
-// behind them are free, and moved by their pages where not.
+// Blocks: allocations of one or more whole regions. A block is resized in place if the regions
+// after it are free; otherwise its pages are moved.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class Blocks {
     moves_ = &moves;
   }
 
-  // A block of `bytes`, aligned to `alignment` (a power of two), with address space for `reserve`
-  // >= bytes to grow into.
+  // A block of `bytes`, aligned to `alignment` (a power of two), with address space for growth up
+  // to `reserve` >= bytes.
   Memory Allocate(size_t bytes, size_t alignment, size_t reserve) noexcept {
     for (;;) {
       typename PageMoves<System>::Plan plan;
@@ -39,13 +39,13 @@ class Blocks {
       const size_t moved = moves_->Run(plan, &lost);
       if (moved > 0) memory.dirty = ~uint64_t{0};
       if (!lost) return memory;
-      // Another block, for which the system is not asked to move pages.
+      // Retries with another block, and without moving pages.
       char* const p = static_cast<char*>(memory.p);
       if (CutBefore(p, static_cast<size_t>(plan.to[moved]->base - p))) Free(p, false);
     }
   }
 
-  // With `at_once`, its pages are purged before the memory is free again.
+  // With `at_once`, purges the pages before the memory becomes free.
   void Free(void* p, bool at_once) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
     const size_t granules = DivideUp(head->bytes, kGranule);
@@ -55,7 +55,7 @@ class Blocks {
     core_->free.Add(head, End(head, !gone));
   }
 
-  // Changes the size without moving; false if the space behind is taken.
+  // Changes the size in place; false if the space after the block is in use.
   bool Resize(void* p, size_t bytes) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
     const size_t requested = bytes;
@@ -77,12 +77,12 @@ class Blocks {
       SetRequested(head, requested);
       if (shrinks) Trim(head, DivideUp(bytes, kTrackerBytes));
     }
-    PurgeBehind(head);  // a block that grew may have taken a dirty region, and not all of it
+    PurgeBehind(head);  // a block that grew may use only a part of a dirty region
     return true;
   }
 
-  // Ends the block at p before `offset`, as the region there is no longer the heap's. False if that
-  // is the first one: then p must never be touched again, nor freed.
+  // Ends the block at p before `offset`, because the heap lost the region there. False if that is
+  // the first region: then the block must never be accessed or freed.
   GRANARY_COLD bool CutBefore(void* p, size_t offset) noexcept {
     Locked hold(core_->mutex);
     Tracker* const head = core_->map->TrackerAt(p);
@@ -105,15 +105,15 @@ class Blocks {
     return lost != head;
   }
 
-  // The bytes of the block that begins at p, rounded to OS pages; 0 if none begins there.
+  // The size of the block that begins at p, rounded to OS pages; 0 if none begins there.
   size_t SizeOf(const void* p) const noexcept {
     const Tracker* const t = core_->map->TrackerAt(p);
     return t != nullptr && t->state == State::kLargeHead && t->base == p ? t->bytes : 0;
   }
 
-  // Purges the first dirty run of t, which lies behind the end of a block. Called with the lock,
-  // and lets go of it: the owner may want to free or resize the block meanwhile, and waits
-  // (AwaitTail). Returns how many bytes.
+  // Purges the first dirty run of t, which is after the end of a block. Called with the lock, and
+  // releases it: the owner may free or resize the block at the same time, and waits (AwaitTail).
+  // Returns the number of bytes.
   GRANARY_COLD size_t PurgeTail(Tracker* t, HugePages<System>* huge) noexcept {
     const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
     const bool splits = huge != nullptr && huge->NoteSplit(t);
@@ -146,7 +146,7 @@ class Blocks {
     }
   }
 
-  // Takes the granules [from, to) of the block into use; returns how many of them were dirty.
+  // Marks the granules [from, to) of the block as used; returns how many of them were dirty.
   size_t Use(Tracker* head, size_t from, size_t to) noexcept {
     size_t dirty = 0;
     ForPieces(head, from, to, [&dirty](Tracker* t, size_t first, size_t count) {
@@ -195,7 +195,7 @@ class Blocks {
     return memory;
   }
 
-  // Called with the lock: the block is no more. Returns how many trackers it had.
+  // Called with the lock, when the block ends. Returns its number of trackers.
   size_t End(Tracker* head, bool dirty) noexcept {
     AwaitTail(head);
     Unuse(head, 0, DivideUp(head->bytes, kGranule), dirty);
@@ -226,27 +226,28 @@ class Blocks {
     core_->free.Add(core_->At(head, trackers), count);
   }
 
-  // Nobody else can have what lies dirty behind the end of a block. A small part of the block's
-  // last region may wait for the end of an interval: a block that does not live that long leaves it
-  // to the next one, which would fault it in again.
+  // Purges dirty memory after the end of a block, which no other block can use. A small part of the
+  // block's last region stays dirty until the end of the interval: if the block is freed earlier,
+  // the next block uses it without a fault.
   void PurgeBehind(Tracker* head) noexcept {
     Locked hold(core_->mutex);
     const bool waits = FillOf(head->bytes) == Fill::kDense;
     size_t i = waits ? DivideUp(head->bytes, kTrackerBytes) : head->bytes / kTrackerBytes;
     for (; i < head->trackers; ++i) {
       Tracker* const t = core_->At(head, i);
-      // On the path of the program, and gone with the block: not worth a split.
+      // This is in the program's own call, and the region becomes free with the block: a split
+      // would cost more than it saves.
       while (t->dirty_count > 0) PurgeTail(t, nullptr);
     }
   }
 
-  // Called with the lock, by the owner of the block, before its end moves.
+  // Called with the lock, by the owner of the block, before the end of the block moves.
   void AwaitTail(const Tracker* head) noexcept {
     const size_t last = (head->bytes - 1) / kTrackerBytes;
     Tracker* const t = core_->At(head, last);
     while (t->leaving > 0 && transit_->Await()) continue;
     if (t->leaving == 0) return;
-    // The thread that purged it is not in this child of a fork: it stays.
+    // The purging thread does not exist in this child of a fork: the memory stays dirty.
     t->leaving = 0;
     const size_t end = DivideUp(head->bytes - last * kTrackerBytes, kGranule);
     for (BitRun run; (run = NextRun(t->used, end, Tracker::kGranules, true)).count > 0;) {

@@ -1,5 +1,5 @@
-// A page heap over the fake system, and a program that drives it by a stream of bytes and holds
-// every answer against a model: what is live, where, and which bytes it must still have.
+// A page heap over the fake system, driven by a stream of bytes. Compares every result with a
+// model: the live blocks, their addresses, and their content.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,7 @@ class FakePages {
   FakePages& operator=(const FakePages&) = delete;
 
  private:
-  // Declared first, for the others refer to it.
+  // Declared first, because the other members refer to it.
   std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
 
  public:
@@ -71,7 +71,7 @@ class PageProgram {
     size_t bytes;
     uint64_t mark;
     bool large;
-    uint64_t dirty;  // of a span: the granules that hold bytes
+    uint64_t dirty;  // of a span: granules with content
   };
   using Blocks = std::map<char*, Block>;
   static constexpr size_t kMostLive = 64;
@@ -132,7 +132,7 @@ class PageProgram {
     auto* const p = Enter(memory.p, granules * kGranule, false);
     GRANARY_CHECK(AddressOf(p) / kTrackerBytes ==
                   (AddressOf(p + granules * kGranule - 1)) / kTrackerBytes);
-    // Half of them stay untouched, and go back as clean as they came.
+    // Half of them stay untouched, and are returned clean.
     if (++marks_ % 2 == 0) {
       live_[p].dirty = memory.dirty;
     } else {
@@ -193,7 +193,7 @@ class PageProgram {
     return p;
   }
 
-  // Between its neighbours, overlapping neither.
+  // The block overlaps neither of its neighbours.
   void CheckPlace(Blocks::iterator it) {
     const auto after = std::next(it);
     GRANARY_CHECK(after == live_.end() || it->first + it->second.bytes <= after->first);
@@ -202,7 +202,8 @@ class PageProgram {
     GRANARY_CHECK(before->first + before->second.bytes <= it->first);
   }
 
-  // A word of every granule of a span, of some of a block: enough to see a page lost or shared.
+  // One word of every granule of a span, and of some granules of a block: detects lost and shared
+  // pages.
   template <class Visit>
   static void ForWordsOf(const Block& block, size_t bytes, Visit&& visit) {
     const size_t step = block.large ? 32 * kGranule : kGranule;

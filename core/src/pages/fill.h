@@ -1,5 +1,5 @@
-// How densely the program will touch fresh memory: huge pages pay only where it touches nearly all.
-// Slabs fill up; a medium object or a block may leave much of its last region untouched.
+// How densely the program will use fresh memory. Huge pages pay off only if nearly all of it is
+// used: slabs fill up, but a medium object or a block may leave much of its last region untouched.
 #pragma once
 
 #include "base/bits.h"
@@ -9,7 +9,7 @@ namespace granary {
 
 enum class Fill : bool { kSparse, kDense };
 
-// A block is dense if its end leaves at most an eighth of its size untouched.
+// A block is dense if it leaves at most an eighth of its size untouched.
 constexpr Fill FillOf(size_t bytes) {
   const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
   return untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;

@@ -1,6 +1,6 @@
-// What a huge page brings in beside the first span of an untouched region: free granules that hold
-// pages although nobody wrote them. They count as clean at first, since they read as zero and a
-// growing heap takes them soon. Those that are left at the end of the interval count as dirty.
+// A huge page that backs the first span of an untouched region makes the free granules beside it
+// resident, too. They count as clean at first: they read as zero, and a growing heap uses them
+// soon. Those that are still free at the end of the interval become dirty.
 #pragma once
 
 #include "pages/page_core.h"
@@ -12,7 +12,7 @@ class FilledRegions {
  public:
   void Bind(PageCore<System>& core) { core_ = &core; }
 
-  // All of this is called with the lock. A span is about to be cut from the free tracker t.
+  // All functions are called with the lock. This one precedes the first span in the free tracker t.
   void Note(Tracker* t) {
     if (!t->MayBeHuge() || t->dirty_count > 0) return;
     t->filled = true;
@@ -22,7 +22,7 @@ class FilledRegions {
     if (oldest != nullptr && oldest != t) CountDirty(oldest);
   }
 
-  // The free granules of t are dirty from now on.
+  // Marks the free granules of t as dirty.
   void CountDirty(Tracker* t) {
     if (!t->filled || t->state != Tracker::State::kSpans) return;
     t->filled = false;

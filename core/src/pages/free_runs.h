@@ -1,8 +1,8 @@
-// Runs of wholly free trackers. A run is known by its first tracker, which holds its length and is
-// in two trees: by address, so that a freed tracker finds its neighbours and any tracker its run;
-// and by size, so that the smallest run that fits is found, the lowest of equals. All trackers of a
-// run are alike in whether the kernel may back them with huge pages. Those of them that are dirty
-// are in a list besides. Each step takes O(log n) at most, for each tracker that comes or goes.
+// Runs of free trackers. The first tracker of a run holds the run's length and is a node of two
+// trees: one by address, to find the neighbours of a freed tracker; one by size, to find the
+// smallest run that fits, the lowest address first. Either all trackers of a run may have huge
+// pages, or none. Dirty free trackers are also in a list. Each operation takes O(log n) per tracker
+// at most.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class FreeRuns {
   explicit constexpr FreeRuns(PageMap& map) : map_(&map) {}
   void Bind(PageMap& map) { map_ = &map; }
 
-  // All `count` trackers from `first` on become free; they must not be part of a run.
+  // Adds `count` trackers from `first` on, which are in no run.
   void Add(Tracker* first, size_t count) {
-    while (count > 0) {  // a block that grew may have trackers of both kinds
+    while (count > 0) {  // a block that grew may have trackers with and without huge pages
       size_t alike = 1;
       while (alike < count && At(first, alike)->huge_allowed == first->huge_allowed) ++alike;
       Tracker* const next = alike < count ? At(first, alike) : nullptr;
@@ -31,9 +31,9 @@ class FreeRuns {
     }
   }
 
-  // `count` trackers in a row, the first aligned to `alignment` bytes, out of the runs that may be
-  // huge or those that may not, and of these for which may(first of them) is true; nullptr if
-  // there are none. Their state is left for the caller to set.
+  // Takes `count` consecutive trackers, the first aligned to `alignment` bytes, from the runs with
+  // huge pages or those without, if may(first of them) is true; nullptr if there are none. The
+  // caller sets their state.
   template <class May>
   Tracker* Take(size_t count, size_t alignment, bool huge, May&& may) {
     Tracker* const run = Find(count, alignment, huge, may);
@@ -42,7 +42,7 @@ class FreeRuns {
   Tracker* Take(size_t count, size_t alignment, bool huge) {
     return Take(count, alignment, huge, [](const Tracker*) { return true; });
   }
-  // Out of all runs.
+  // From all runs.
   Tracker* Take(size_t count, size_t alignment) {
     const auto any = [](const Tracker*) { return true; };
     Tracker* run = Find(count, alignment, false, any);
@@ -51,7 +51,7 @@ class FreeRuns {
     return run == nullptr ? nullptr : TakeFrom(run, SkipFor(run, alignment), count);
   }
 
-  // The trackers from `first` on, if `count` of them are free there.
+  // Takes the `count` trackers from `first` on; fails unless all are free.
   bool TakeAt(Tracker* first, size_t count) {
     if (first == nullptr || first->state != Tracker::State::kFree) return false;
     Tracker* const run = RunAt(first->base);
@@ -61,7 +61,7 @@ class FreeRuns {
     return true;
   }
 
-  // How many free trackers in a row end at `end`, alike in whether they may be huge.
+  // The number of consecutive free trackers before `end` that agree on huge pages.
   size_t CountBefore(const char* end) const {
     const Tracker* const run = RunAt(end - kTrackerBytes);
     return run != nullptr && EndOf(run) >= end
@@ -69,8 +69,8 @@ class FreeRuns {
                : 0;
   }
 
-  // Up to `most` dirty trackers in a row; their state is left for the caller to set. nullptr if
-  // there are none.
+  // Takes up to `most` consecutive dirty trackers; nullptr if there are none. The caller sets their
+  // state.
   Tracker* TakeDirty(size_t most, size_t* count) {
     Tracker* const first = dirty_.first();
     if (first == nullptr) return nullptr;
@@ -82,8 +82,8 @@ class FreeRuns {
     return TakeFrom(run, skip, *count);
   }
 
-  // Of the runs that reach beyond `p`, the first `most` trackers of the lowest, from p on; their
-  // state is left for the caller to set. nullptr if there is none.
+  // Takes up to `most` trackers of the lowest run that ends after `p`, from p on; nullptr if there
+  // is none. The caller sets their state.
   Tracker* TakeBeyond(const char* p, size_t most, size_t* count) {
     Tracker* run = RunAt(p);
     if (run == nullptr || run->base + run->trackers * kTrackerBytes <= p) {
@@ -143,12 +143,12 @@ class FreeRuns {
   }
   static char* EndOf(const Tracker* run) { return run->base + run->trackers * kTrackerBytes; }
 
-  // The run that begins last, at p or before it.
+  // The last run that begins at or before p.
   Tracker* RunAt(const char* p) const {
     return by_address_.LastBefore([p](const Tracker& t) { return t.base > p; });
   }
 
-  // Whether `next`, a run, goes on where `run` ends.
+  // Whether the run `next` continues the run `run`.
   static bool Continues(const Tracker* run, const Tracker* next) {
     return EndOf(run) == next->base && run->huge_allowed == next->huge_allowed;
   }
@@ -224,7 +224,7 @@ class FreeRuns {
 
   PageMap* map_ = nullptr;
   Treap<Tracker, &Tracker::by_address, ByAddress> by_address_;
-  Treap<Tracker, &Tracker::by_size, BySize> by_size_[2];  // without and with huge pages
+  Treap<Tracker, &Tracker::by_size, BySize> by_size_[2];  // without huge pages, with huge pages
   TrackerList dirty_;
 };
 

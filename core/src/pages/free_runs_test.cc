@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kCount = 96;
 
-// Trackers of address space that nobody touches, some of them free; a gap in the middle has none.
+// Trackers of address space that is never accessed, some of them free; a gap in the middle has
+// none.
 class FreeRunsTest : public testing::Test {
  protected:
   FreeRunsTest() {
@@ -40,7 +41,7 @@ class FreeRunsTest : public testing::Test {
   }
   size_t IndexOf(const Tracker* t) const { return static_cast<size_t>(t - trackers_.data()); }
 
-  // The smallest maximal run where `count` fit at `step` trackers' alignment, then the lowest.
+  // The smallest run in which `count` fit at an alignment of `step` trackers, then the lowest.
   size_t Expected(size_t count, size_t step) const {
     size_t best = kCount, best_length = ~size_t{0};
     for (size_t i = 0; i < kCount;) {
@@ -54,7 +55,7 @@ class FreeRunsTest : public testing::Test {
   }
 
   static constexpr size_t kGap = 50;
-  // Aligned so that an index and its address are aligned alike.
+  // The index of a tracker has the alignment of its address.
   char* const base_ = reinterpret_cast<char*>(uintptr_t{0x6000'0000'0000});
   std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
   std::vector<Tracker> trackers_ = std::vector<Tracker>(kCount);

@@ -1,6 +1,6 @@
-// Faulting in ahead of need: a heap that grows steadily finds its next regions already backed by
-// huge pages, at a fraction of the cost of one fault for each small page, and without the stall of
-// a huge one on the path of the program.
+// Faults in memory before it is needed: a steadily growing heap finds its next regions backed by
+// huge pages. That costs a fraction of one fault for each small page, and the program does not wait
+// while the kernel makes a huge page.
 #pragma once
 
 #include "base/compiler.h"
@@ -22,7 +22,8 @@ class GrowthAhead {
     huge_ = &huge;
   }
 
-  // Faults in the region of p, an address in a span of the caller, to learn what a huge page costs.
+  // Faults in the region of p, an address in a span of the caller, to measure the cost of a huge
+  // page.
   GRANARY_COLD void Measure(void* p) noexcept {
     if (p == nullptr) return;
     char* const base = reinterpret_cast<char*>(RoundDown(AddressOf(p), kTrackerBytes));
@@ -36,8 +37,8 @@ class GrowthAhead {
     if (huge_->IsSlow()) KeepFreeSmall();
   }
 
-  // Faults in the region that would be taken next, or the one after it, if it is untouched; false
-  // if there is nothing to prepare. One caller at a time.
+  // Faults in one of the next two regions of the heap if it is untouched; false if there is nothing
+  // to do. One caller at a time.
   GRANARY_COLD bool Prepare() noexcept {
     bool populated = false;
     {
@@ -59,7 +60,7 @@ class GrowthAhead {
   }
 
  private:
-  // From this size on two regions are prepared ahead of growth, before that one.
+  // From this size on, two regions instead of one are prepared.
   static constexpr size_t kTwoAheadFrom = 256 * kMiB;
 
   Tracker* TakeNext() noexcept {
@@ -68,7 +69,7 @@ class GrowthAhead {
     return core_->free.Take(1, kTrackerBytes, true);
   }
 
-  // The tracker to prepare, in transit; nullptr if the next two are no longer untouched.
+  // The tracker to prepare, in transit; nullptr if the next two were touched already.
   Tracker* TakeUntouched() noexcept {
     Tracker* const first = TakeNext();
     if (first == nullptr) return nullptr;
@@ -83,7 +84,7 @@ class GrowthAhead {
     return nullptr;
   }
 
-  // Called with the lock, returns with it.
+  // Called with the lock, and returns with it.
   bool Populate(Tracker* t) noexcept {
     const bool whole = huge_->NoteWhole(t);
     bool populated;
@@ -99,8 +100,8 @@ class GrowthAhead {
     return populated;
   }
 
-  // Untouched regions are to be backed by small pages, until they were in use and purged. A few at
-  // a time, so that a thread that needs memory meanwhile finds some.
+  // Makes the kernel back untouched regions with small pages, until the regions were used and
+  // purged. A few at a time, so that a thread that needs memory finds some.
   GRANARY_COLD void KeepFreeSmall() noexcept {
     constexpr size_t kAtATime = 8;
     Locked hold(core_->mutex);

@@ -1,6 +1,6 @@
-// Memory for Granary's own structures, apart from the user's: bumped from chunks, kept in lists by
-// size when given back. Nothing here is ever returned to the system; the caller holds a lock or
-// not, the pool has its own.
+// Memory for Granary's own structures, apart from the program's: cut from chunks, and kept in lists
+// by size when freed. The address space is never unmapped. The pool has its own lock, whatever lock
+// the caller holds.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace granary {
 template <Os System>
 class Metadata {
  public:
-  // Zeroed memory, aligned to a cache line; nullptr when the system refuses.
+  // Zeroed memory, aligned to a cache line; nullptr if the system refuses.
   void* Allocate(size_t bytes) noexcept {
     bytes = RoundUp(bytes, kCacheLine);
     Locked hold(mutex_);
@@ -34,11 +34,11 @@ class Metadata {
     return p;
   }
 
-  // Makes sure that `bytes` more can be had even when the system refuses; false if it does now.
+  // Ensures that the next `bytes` succeed even if the system refuses then; false if it refuses now.
   bool Reserve(size_t bytes) noexcept {
     Locked hold(mutex_);
     if (left_ + spare_bytes_ >= bytes) return true;
-    // In one mapping: each costs a system call and a page.
+    // One mapping for both: each mapping costs a system call and a page.
     const size_t missing = bytes - left_ - spare_bytes_ + sizeof(Chunk);
     Chunk* const spare = MapChunk(missing < kChunk ? kChunk : RoundUp(missing, kChunk));
     if (spare == nullptr) return false;
@@ -57,9 +57,9 @@ class Metadata {
     freed_ = true;
   }
 
-  static constexpr size_t kWorthPurging = 128 * kKiB;  // free, before anybody looks for pages
-  // Gives pages of what is free back to the system, where that is `worth` bytes more than what the
-  // last look found too short; returns how many bytes.
+  static constexpr size_t kWorthPurging = 128 * kKiB;  // free bytes that make a purge worthwhile
+  // Purges free pages if the free bytes exceed by `worth` what the last purge found unusable;
+  // returns the number of bytes.
   size_t PurgeFree(size_t worth = kWorthPurging) noexcept {
     Node* runs = nullptr;
     {
@@ -81,14 +81,14 @@ class Metadata {
     return done;
   }
 
-  // Which of the memory that is taken from now on the kernel may back with huge pages: none, what
-  // exceeds a huge page, or all.
+  // Sets which metadata the kernel may back with huge pages from now on: none, all beyond the first
+  // huge page, or all.
   enum class Huge : uint8_t { kNone, kBeyondFirst, kAll };
   void SetHuge(Huge huge) { huge_.store(huge, std::memory_order_relaxed); }
   // Bytes of address space for huge pages.
   size_t mapped_huge() const { return mapped_huge_.load(std::memory_order_relaxed); }
 
-  // Bytes of address space taken from the system, and of structures in use.
+  // Bytes of mapped address space, and of structures in use.
   size_t mapped() const { return mapped_.load(std::memory_order_relaxed); }
   size_t used() const { return used_.load(std::memory_order_relaxed); }
 
@@ -126,7 +126,7 @@ class Metadata {
     return node;
   }
 
-  // Puts [p, p+bytes), whole cache lines, into the lists.
+  // Adds [p, p+bytes), whole cache lines, to the lists.
   void Keep(void* p, size_t bytes) noexcept {
     for (char* at = static_cast<char*>(p); bytes > 0;) {
       const size_t piece = bytes < kMaxRecycled ? bytes : kMaxRecycled;
@@ -139,8 +139,8 @@ class Metadata {
     }
   }
 
-  // When the system refuses more, and all that is free is too short: neighbours become one, and the
-  // longest run the place where new pieces are cut.
+  // The system refuses more, and each free piece is too small: merges neighbours, and cuts new
+  // pieces from the longest run.
   GRANARY_NOINLINE void Merge() noexcept {
     if (!freed_ && clean_ == nullptr) return;
     Keep(next_, left_);
@@ -161,7 +161,7 @@ class Metadata {
     __builtin_memset(next_, 0, left_);
   }
 
-  // All that is free, out of the lists.
+  // Removes and returns all free pieces.
   Node* TakeAllSorted() noexcept {
     freed_ = false;
     listed_ = 0;
@@ -174,7 +174,7 @@ class Metadata {
     return sorted;
   }
 
-  // Takes the neighbours that begin a sorted list; returns how many bytes they are together.
+  // Removes the adjacent pieces at the head of a sorted list; returns the sum of their sizes.
   static size_t TakeRun(Node** sorted) noexcept {
     const uintptr_t first = AddressOf(*sorted);
     size_t bytes = 0;
@@ -190,9 +190,8 @@ class Metadata {
     return RoundUp(AddressOf(run + 1), page) + page <= AddressOf(run) + bytes;
   }
 
-  // The runs of free neighbours that hold whole pages; what is shorter goes back to the lists.
-  // Those whose pages went before are among them: what was freed beside them may end a page of
-  // theirs.
+  // Removes the runs of free neighbours with whole pages; shorter runs return to the lists. Purged
+  // runs are included: a piece that was freed beside one may complete a page.
   Node* TakeLongRuns() noexcept {
     Node* runs = nullptr;
     for (Node* sorted = TakeAllSorted(); sorted != nullptr;) {
@@ -202,7 +201,7 @@ class Metadata {
         Keep(first, bytes);
         continue;
       }
-      if (first->bytes == bytes) {  // longer than any piece, so its pages went before
+      if (first->bytes == bytes) {  // longer than any piece: its pages were purged before
         first->next = clean_;
         clean_ = first;
         continue;
@@ -213,7 +212,7 @@ class Metadata {
     return runs;
   }
 
-  // Makes a run zero but for its node, whole pages by giving them back.
+  // Zeroes a run except its node; whole pages by purging them.
   static size_t PurgeInside(Node* run) noexcept {
     char* const begin = reinterpret_cast<char*>(run + 1);
     char* const end = reinterpret_cast<char*>(run) + run->bytes;
@@ -230,7 +229,7 @@ class Metadata {
     return static_cast<size_t>(to - from);
   }
 
-  // Cuts small pieces from a run whose pages went back; false if there is none.
+  // Cuts small pieces from a purged run; false if there is none.
   bool RefillFromClean(size_t bytes) noexcept {
     Node* const run = clean_;
     if (run == nullptr || bytes > kMaxRecycled) return false;
@@ -255,7 +254,7 @@ class Metadata {
     }
   }
 
-  // By merging, bottom up: runs[i] holds 2^i pieces, or none.
+  // A bottom-up merge sort: runs[i] has 2^i pieces, or none.
   static Node* SortByAddress(Node* list) noexcept {
     Node* runs[40] = {};
     while (list != nullptr) {
@@ -294,7 +293,7 @@ class Metadata {
     if (huge) bytes = RoundUp(bytes, kHuge);
     auto* const chunk = static_cast<Chunk*>(System::Map(bytes, huge ? kHuge : 64 * kKiB, nullptr));
     if (chunk == nullptr) return nullptr;
-    // The system's own setting may be to use huge pages always.
+    // The system's setting may be to use huge pages always.
     System::AllowHuge(chunk, bytes, huge);
     if (huge) mapped_huge_.fetch_add(bytes, std::memory_order_relaxed);
     *chunk = {chunks_, bytes, nullptr};
@@ -326,9 +325,9 @@ class Metadata {
   size_t spare_bytes_ = 0;
   Node* free_[kRows] = {};
   size_t listed_ = 0;      // bytes in the lists
-  size_t scattered_ = 0;   // of these, in pieces that hold no page
-  Node* clean_ = nullptr;  // runs whose pages went back: zero but for their nodes
-  bool freed_ = false;     // something since the last merge
+  size_t scattered_ = 0;   // of these, in pieces smaller than a page
+  Node* clean_ = nullptr;  // purged runs: zero except their nodes
+  bool freed_ = false;     // whether a piece was freed since the last merge
   std::atomic<size_t> mapped_{0}, used_{0}, mapped_huge_{0};
   std::atomic<Huge> huge_{Huge::kNone};
 };

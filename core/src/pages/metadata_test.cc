@@ -83,7 +83,7 @@ TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
     EXPECT_EQ(metadata_.used(), 0u);
     EXPECT_LE(metadata_.mapped(), 5 * kMiB);
   }
-  // Where the system releases nothing they are zeroed, and where it maps nothing they serve still.
+  // A system that purges nothing: they are zeroed. A system that maps nothing: they are reused.
   fill();
   empty(1);
   all.clear();
@@ -95,8 +95,8 @@ TEST_F(MetadataTest, GivesPagesOfFreeStructuresBackAndUsesThemAgain) {
   EXPECT_TRUE(p == nullptr || IsZero(p, 64 * kKiB));
 }
 
-// Redis kept 3 MiB of descriptions so: a few outlived the first look, and each kept its page for
-// ever.
+// Redis kept 3 MiB of descriptors resident this way: a few survived the first purge, and each kept
+// its page for ever.
 TEST_F(MetadataTest, PagesThatTheLastToGoSharedGoToo) {
   std::vector<void*> all, last;
   for (size_t had = 0; had < 4 * kMiB; had += 128) all.push_back(metadata_.Allocate(128));
@@ -159,7 +159,7 @@ TEST_F(MetadataTest, SmallPiecesBecomeLargeOnesWhenTheSystemRefuses) {
   std::vector<void*> pieces;
   for (size_t i = 0; void* p = metadata_.Allocate(i % 2 == 0 ? 64 : 192); ++i) pieces.push_back(p);
   EXPECT_EQ(metadata_.Allocate(4096), nullptr);
-  // Every other one first, so that no two neighbours meet in a list.
+  // Every second one first, so that no two neighbours are in a list.
   for (const size_t odd : {1, 0}) {
     for (size_t i = odd; i < pieces.size(); i += 2)
       metadata_.Free(pieces[i], i % 2 == 0 ? 64 : 192);
@@ -195,7 +195,7 @@ TEST(PageMap, LooksUpEveryAddress) {
 TEST(PageMap, KnowsTheClassesOfWhatItCovers) {
   FakeOs::Reset();
   auto map = std::make_unique<PageMap>();
-  // Across a border of two leaves.
+  // Across the border of two leaves.
   auto* const p = reinterpret_cast<char*>((uintptr_t{5} << kLeafShift) - 4 * kGranule);
   ASSERT_TRUE(map->Cover<FakeOs>(p, 8 * kGranule));
   auto* const slab = reinterpret_cast<Slab*>(uintptr_t{64});

@@ -1,5 +1,5 @@
-// What all parts of the page heap share: its lock, the free regions, the figures, and where to ask
-// for metadata.
+// What all parts of the page heap share: the lock, the free regions, the figures, and the source of
+// metadata.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace granary {
 
 struct Memory {
   void* p = nullptr;
-  uint64_t dirty = 0;  // a bit for each of the first 64 granules that may hold old bytes
+  uint64_t dirty = 0;  // one bit for each of the first 64 granules that may have old content
 
   bool Zero() const { return dirty == 0; }  // for at most 64 granules, and for blocks
 };
@@ -30,15 +30,15 @@ struct PageCore {
   FreeRuns free;
   PageFigures figures;
   size_t os_page = 0;
-  bool guards = false;  // option hardened: memory without an owner is guarded
+  bool guards = false;  // option hardened: unused memory is guarded
 
   Tracker* At(const Tracker* first, size_t index) const {
     return map->TrackerAt(first->base + index * kTrackerBytes);
   }
 };
 
-// Makes memory read as zero, by purging it where the system allows that. Pages that the system
-// refuses to take (locked ones) stay resident and are cleared.
+// Makes memory read as zero: purges it, or clears the pages that the system does not purge (locked
+// pages).
 template <Os System>
 void PurgeOrClear(char* p, size_t bytes) noexcept {
   if (!System::Purge(p, bytes)) System::Clear(p, bytes);

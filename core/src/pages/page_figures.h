@@ -1,5 +1,5 @@
-// The figures of the page heap: how much is in use, dirty, mapped and purged, the peaks, and what
-// stayed dirty through an interval. Written under the lock of the page heap, read without it.
+// The figures of the page heap: used, dirty, mapped and purged memory, the peaks, and what stayed
+// dirty through an interval. Written under the lock of the page heap, read without it.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@ namespace granary {
 
 struct PageStats {
   size_t mapped = 0;    // bytes of address space that the heap has committed
-  size_t used = 0;      // bytes of spans and blocks handed out
+  size_t used = 0;      // bytes of allocated spans and blocks
   size_t large = 0;     // of these, in blocks
-  size_t dirty = 0;     // bytes free that still hold pages
+  size_t dirty = 0;     // free bytes that are resident
   size_t released = 0;  // bytes purged so far
   size_t large_requested = 0;
   size_t large_allocations = 0;
@@ -26,10 +26,10 @@ struct PageStats {
   size_t due = 0;
 };
 
-// All amounts are in granules, but for the functions whose names end in "bytes".
+// All amounts are in granules, except in functions whose names end in "bytes".
 class PageFigures {
  public:
-  // Memory comes into use; `dirty` granules of it were dirty.
+  // Memory becomes used; `dirty` granules of it were dirty.
   void Use(size_t granules, size_t dirty) {
     const size_t used = Load(used_) + granules;
     Store(used_, used);
@@ -37,7 +37,7 @@ class PageFigures {
     TakeDirty(dirty);
     Raise(held_peak_, used + Load(dirty_));
   }
-  // Memory is free again; `dirty` granules of it hold pages.
+  // Memory becomes free; `dirty` granules of it are resident.
   void Unuse(size_t granules, size_t dirty) {
     Add(used_, size_t{0} - granules);
     AddDirty(dirty);
@@ -51,14 +51,14 @@ class PageFigures {
     low_.Note(Load(dirty_));
   }
 
-  // Refuses what would bring the memory in use above `bytes`.
+  // Refuses allocations that would raise the used memory above `bytes`.
   void SetMost(size_t bytes) { Store(most_less_, ~(bytes / kGranule)); }
   bool Exceeds(size_t more) const { return Load(used_) + more > ~Load(most_less_); }
 
   void Map(size_t granules) { Add(mapped_, granules); }
   void Unmap(size_t granules) { Add(mapped_, size_t{0} - granules); }
   void Grow(size_t granules) { Add(grown_, granules); }
-  // By more than one thread at a time.
+  // Called by several threads.
   void Purged(size_t granules) { released_.fetch_add(granules, std::memory_order_relaxed); }
 
   void UseLarge(size_t granules) { Add(large_, granules); }
@@ -80,10 +80,10 @@ class PageFigures {
   }
   LargeCounts CountsOf(size_t group) const { return groups_[group]; }
 
-  // What stayed dirty through the interval is due from now on.
+  // Memory that stayed dirty through the interval becomes due.
   void EndInterval() { Store(due_, low_.EndInterval(Load(dirty_))); }
   void SetDue(size_t granules) { Store(due_, granules); }
-  // What has stayed dirty through this interval so far.
+  // Memory that stayed dirty through this interval so far.
   size_t idle_bytes() const { return low_.lowest() * kGranule; }
 
   size_t used() const { return Load(used_); }

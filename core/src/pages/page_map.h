@@ -1,7 +1,7 @@
-// Address to owner, without a lock: for each granule the class of the objects in it (one byte), the
-// slab they were cut from, and for each 2 MiB its tracker. Two levels: a root of 4 GiB steps in
-// zeroed memory, leaves mapped as the heap spreads. A root row that is still zero leads to
-// `no_leaf`, where every granule has no class, so that any address at all can be looked up.
+// From an address to its owner, without a lock: for each granule the size class of its objects (one
+// byte) and their slab, for each 2 MiB the tracker. Two levels: a root with a row for each 4 GiB,
+// in zeroed memory, and leaves that are mapped as the heap grows. A root row of zero leads to
+// `no_leaf`, whose granules have no class: every address can be looked up.
 #pragma once
 
 #include <atomic>
@@ -34,11 +34,11 @@ struct PageMap {
 
   // Each leaf's address relative to no_leaf.
   std::atomic<uintptr_t> root[kLeaves];
-  std::atomic<uint64_t> leaves;  // that exist; beside the last rows, which most processes touch
+  std::atomic<uint64_t> leaves;  // number; beside the last rows, which most processes touch
   uint8_t no_leaf[kLeafGranules];
 
-  // The class of the objects at p: kNoClass for every address that is not in a slab or at the
-  // start of a medium block. For an address beyond user space, the class at its low bits.
+  // The class of the objects at p: kNoClass for every address outside slabs and the first granules
+  // of medium objects. For an address beyond user space, the class at its low bits.
   GRANARY_ALWAYS_INLINE SizeClass ClassAt(const void* p) const {
     const PageMap* map = this;
     __asm__("" : "+r"(map));  // one register for both levels
@@ -48,7 +48,7 @@ struct PageMap {
     return *reinterpret_cast<const uint8_t*>(AddressOf(map->no_leaf) + row);
   }
 
-  // Whether the map has rows at p at all; the other functions need that.
+  // Whether the map has rows at p; the other functions require it.
   bool Covers(const void* p) const {
     const uintptr_t row = AddressOf(p) >> kLeafShift;
     return row < kLeaves && root[row].load(std::memory_order_acquire) != 0;
@@ -71,9 +71,9 @@ struct PageMap {
     }
   }
 
-  // One more sampled object of class c begins at p: frees of what begins in this granule take the
-  // slow path, as its class is kSampledClass. Then its own class is that of its slab, or where
-  // there is none stands in the place of one. These two calls exclude each other.
+  // Records one more sampled object of class c at p: frees of objects that begin in this granule
+  // take the slow path, as its class becomes kSampledClass. The object's own class is the slab's,
+  // or without a slab is stored in its place. No two of these calls run concurrently.
   void AddSample(const void* p, SizeClass c) {
     Leaf* const leaf = LeafOf(p);
     const size_t g = GranuleIndex(p);
@@ -95,7 +95,7 @@ struct PageMap {
     LeafOf(p)->trackers[TrackerIndex(p)] = tracker;
   }
 
-  // Makes rows for [p, p+bytes); false when the system has no memory for them.
+  // Makes rows for [p, p+bytes); false if the system refuses.
   template <Os System>
   bool Cover(void* p, size_t bytes) {
     const uintptr_t first = AddressOf(p) >> kLeafShift;
@@ -112,8 +112,8 @@ struct PageMap {
     return true;
   }
 
-  // Gives back the pages of rows for [p, p+bytes), none of which is in use: they read as zero
-  // again. Returns how many bytes went.
+  // Purges the rows of [p, p+bytes), which is unused: they read as zero again. Returns the number
+  // of bytes.
   template <Os System>
   size_t PurgeRows(char* p, size_t bytes) {
     constexpr size_t kLeafBytes = size_t{1} << kLeafShift;

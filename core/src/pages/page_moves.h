@@ -1,6 +1,6 @@
-// Moves the pages of dirty free regions into a new block that has none: a block seldom fits the
-// free regions between others, and faulting it in would raise the peak. A move of 2 MiB costs the
-// kernel one entry of a page table (docs/decisions/0011-move-pages-into-blocks.md).
+// Moves the pages of dirty free regions into a new block: a block seldom fits the gaps between
+// regions in use, and faulting it in would raise the peak. A move of 2 MiB costs the kernel one
+// entry of a page table (docs/decisions/0011-move-pages-into-blocks.md).
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ class PageMoves {
     transit_ = &transit;
   }
 
-  // Called with the lock, for a block of which no granule is in use yet: what is to be moved into
-  // its `whole` first regions. The sources are in transit from then on.
+  // Called with the lock, for a block without used granules: plans the moves into its first `whole`
+  // regions. The sources are in transit from then on.
   GRANARY_COLD void Prepare(Tracker* head, size_t whole, Plan* plan) noexcept {
     if (refused_ || core_->figures.dirty() < Tracker::kGranules) return;
     size_t wanted = 0;
@@ -38,7 +38,8 @@ class PageMoves {
         plan->to[wanted++] = t;
     }
     if (wanted == 0) return;
-    // The kernel moves its advice about a mapping with the pages: only like to like.
+    // The kernel moves its advice about a mapping with the pages: source and target must agree on
+    // huge pages.
     core_->free.ForEachDirty([&](Tracker* t) {
       if (t->dirty_count >= Tracker::kGranules / 2 && !t->split &&
           t->huge_allowed == head->huge_allowed)
@@ -54,8 +55,8 @@ class PageMoves {
     }
   }
 
-  // Without the lock. Returns how many of the moves were made; where that is less than planned and
-  // `lost` is set, the region behind them is no longer the heap's.
+  // Called without the lock. Returns the number of moves. If there are fewer than planned and
+  // `lost` is set, the heap lost the next region.
   GRANARY_COLD size_t Run(const Plan& plan, bool* lost) noexcept {
     *lost = false;
     size_t done = 0;
@@ -73,17 +74,17 @@ class PageMoves {
     return done;
   }
 
-  // Called with the lock: t is unmapped, and needs no mapping of its own any more.
+  // Called with the lock, when t is unmapped: its mapping no longer counts.
   void Forget(const Tracker* t) noexcept {
     if (t->moved_in) --moved_;
   }
 
  private:
-  // Each region whose pages were moved in is a mapping of its own for the kernel, which limits
-  // their number: 65,530 by default.
+  // Each region with moved pages is a separate mapping. The kernel limits their number: 65,530 by
+  // default.
   static constexpr size_t kMostMoved = 8192;
 
-  // Pages that the system did not move are where they were.
+  // Pages that the system did not move stay in their place.
   void Arrive(Tracker* from, Tracker* to, bool moved) noexcept {
     if (moved) {
       moved_ += to->moved_in ? 0 : 1;
@@ -98,7 +99,7 @@ class PageMoves {
   PageCore<System>* core_ = nullptr;
   Transit<System>* transit_ = nullptr;
   size_t moved_ = 0;
-  bool refused_ = false;  // once: then the system is not asked again
+  bool refused_ = false;  // after one refusal no move is attempted
 };
 
 }  // namespace granary

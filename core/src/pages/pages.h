@@ -1,6 +1,6 @@
-// The page heap: spans of granules inside regions, blocks of whole regions, and what of the free
-// memory is dirty. Thread-safe. One lock, held across no system call but those that reserve address
-// space or map metadata.
+// The page heap: spans of granules inside regions, blocks of whole regions, and the dirty free
+// memory. Thread-safe. One lock, which is released for all system calls but those that reserve
+// address space or map metadata.
 #pragma once
 
 #include <cstddef>
@@ -71,17 +71,17 @@ class PageHeap {
   bool ResizeLarge(void* p, size_t bytes) noexcept {
     return bytes <= kMaxRequest - kTrackerBytes && blocks_.Resize(p, bytes);
   }
-  // Moves the pages of `from` to the start of `to`, which is at least as large. Where the result
-  // says `lost`, CutLarge must follow.
+  // Moves the pages of `from` to the start of `to`, which is at least as large. If the result says
+  // `lost`, CutLarge must follow.
   MoveResult MoveLarge(void* from, void* to) noexcept {
     return System::MovePages(from, LargeSize(from), to);
   }
-  // Ends the block before the region that was lost; false if that is the first one, and the block
-  // must never be touched or freed.
+  // Ends the block before the lost region; false if that is the first one: then the block must
+  // never be accessed or freed.
   bool CutLarge(void* p, size_t lost_at) noexcept { return blocks_.CutBefore(p, lost_at); }
   size_t LargeSize(const void* p) const noexcept { return blocks_.SizeOf(p); }
 
-  // The tracker that begins the block at p, or nullptr.
+  // The tracker of the block that begins at p, or nullptr.
   Tracker* BlockAt(const void* p) const noexcept {
     return LargeSize(p) == 0 ? nullptr : core_.map->TrackerAt(p);
   }
@@ -93,10 +93,10 @@ class PageHeap {
   void Unguard(void* p, size_t bytes) noexcept {
     if (IsGuarded(p)) System::Unguard(p, bytes);
   }
-  // Before memory is freed: purges and guards it. False if it is as it was.
+  // Called before memory is freed: purges and guards it. False if nothing changed.
   bool Guard(void* p, size_t bytes) noexcept { return IsGuarded(p) && System::Guard(p, bytes); }
 
-  // What lies at p, an address that begins no object, for the report of a misuse.
+  // What an address is that begins no object, for a misuse report.
   enum class Place { kOutside, kFree, kInside };
   Place PlaceOf(const void* p) noexcept {
     Locked hold(core_.mutex);
@@ -107,20 +107,20 @@ class PageHeap {
   }
 
   // ---- purging (purge.h) ----
-  // Ends the interval of the low-water mark: what stayed dirty through it is due.
+  // Ends the interval of the low-water mark: memory that stayed dirty through it becomes due.
   void EndInterval() noexcept {
     Locked hold(core_.mutex);
     filled_.CountAllDirty();
     core_.figures.EndInterval();
   }
-  // What has stayed dirty through this interval so far.
+  // Memory that stayed dirty through this interval so far.
   size_t IdleBytes() noexcept {
     Locked hold(core_.mutex);
     return core_.figures.idle_bytes();
   }
-  // To be called before a part of a span, at p, is purged.
+  // Must be called before a part of a span, at p, is purged.
   void SplitHugeAt(void* p) noexcept { huge_.SplitAt(p); }
-  // Purges up to `bytes` of what is due; returns how much it was.
+  // Purges up to `bytes` of the due memory; returns the number of bytes.
   size_t PurgeDue(size_t bytes) noexcept {
     const size_t due = due_bytes();
     const size_t purged = PurgeDirty(bytes < due ? bytes : due);
@@ -130,26 +130,26 @@ class PageHeap {
   }
   // Purges up to `bytes` of dirty memory, due or not.
   size_t PurgeDirty(size_t bytes) noexcept { return purger_.PurgeDirty(bytes); }
-  // All of it.
+  // Purges all dirty memory.
   size_t PurgeAll() noexcept {
     CountFilled();
     return PurgeDirty(~size_t{0} / 2);
   }
-  // What huge pages filled in beside the spans in use is dirty from now on.
+  // Marks what huge pages made resident beside used spans as dirty.
   void CountFilled() noexcept {
     Locked hold(core_.mutex);
     filled_.CountAllDirty();
   }
-  // Unmaps chunks that hold nothing, neither objects nor pages; returns how many bytes.
+  // Unmaps chunks without objects and pages; returns the number of bytes.
   size_t UnmapFree() noexcept {
     return space_.UnmapIdle([this](const Tracker* t) { moves_.Forget(t); });
   }
-  // Purges the page map for memory that is free; returns how many bytes. Worth it once the heap has
-  // shrunk by much.
+  // Purges the page map of free memory; returns the number of bytes. Worthwhile after the heap
+  // shrank by much.
   size_t PurgeMap() noexcept { return purger_.PurgeMap(); }
 
   // ---- huge pages (huge_pages.h, growth_ahead.h) ----
-  // Which memory may have huge pages, of what is reserved from now on.
+  // Sets which memory may have huge pages, of what is reserved from now on.
   void SetHuge(Huge huge) { huge_.SetPolicy(huge); }
   void SetHugeBelow(size_t bytes) { huge_.SetBelow(bytes); }
   uint32_t fresh_trackers() const { return huge_.fresh(); }
@@ -160,8 +160,7 @@ class PageHeap {
   void SetMost(size_t bytes) { core_.figures.SetMost(bytes); }
   size_t dirty_bytes() const { return core_.figures.dirty_bytes(); }
   size_t used_bytes() const { return core_.figures.used_bytes(); }
-  // Bytes taken so far that had held no pages: what the heap has grown by, whatever was purged
-  // since.
+  // Bytes allocated from clean memory so far: the growth of the heap, without what was purged.
   size_t grown_bytes() const { return core_.figures.grown_bytes(); }
   size_t due_bytes() const { return core_.figures.due_bytes(); }
   PageStats Stats() const noexcept { return core_.figures.Stats(); }
@@ -169,13 +168,13 @@ class PageHeap {
     Locked hold(core_.mutex);
     return core_.figures.CountsOf(group);
   }
-  // Peaks start again from the present level.
+  // Restarts the peaks from the present level.
   void ResetPeaks() noexcept {
     Locked hold(core_.mutex);
     core_.figures.ResetPeaks();
   }
 
-  // In the child of a fork: what other threads had in transit is lost.
+  // In the child of a fork: memory that other threads had in transit is lost.
   void ForgetBusy() noexcept {
     transit_.Forget();
     space_.ForgetGrowth();
@@ -210,7 +209,7 @@ class PageHeap {
   Blocks<System> blocks_;
   GrowthAhead<System> ahead_;
   Purger<System> purger_;
-  Spans<System> spans_;  // last, as few of its pages are touched
+  Spans<System> spans_;  // last, because few of its pages are accessed
 };
 
 }  // namespace granary

@@ -1,5 +1,5 @@
-// Allocations, frees, resizes and releases of the page heap, against a model; the first byte
-// chooses which call of Map is refused.
+// Allocations, frees, resizes and purges of the page heap, compared with a model. The first byte
+// selects the call of Map that is refused.
 #include "base/fake_die.h"
 #include "pages/fake_pages.h"
 

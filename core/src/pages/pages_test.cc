@@ -68,7 +68,7 @@ TEST(PageHeap, UnmapsWholeChunksThatHoldNothing) {
   pages.heap.Verify();
 }
 
-// Each call of Map in turn is refused, alone and with all that follow.
+// Refuses each call of Map in turn, alone and with all that follow.
 TEST(PageHeap, StaysValidWhicheverMapIsRefused) {
   const std::vector<uint8_t> bytes = BytesFrom(7, 600);
   for (const size_t count : {size_t{1}, size_t{3}, kNever}) {
@@ -153,7 +153,7 @@ TEST(PageHeap, OnlyWhatLayIdleThroughAnIntervalIsOwed) {
   EXPECT_EQ(pages.heap.due_bytes(), 0u);
 }
 
-// The first span of a tracker may bring in a huge page: what nobody takes of it is in memory, too.
+// The first span of a tracker may bring in a huge page: its unused part is resident, too.
 TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
   FakePages pages;
   pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
@@ -169,11 +169,11 @@ TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
   pages.heap.EndInterval();
   EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "only once";
   pages.heap.Verify();
-  // A tracker that nothing is left in, and whose only slab gave its pages back before.
+  // A tracker without objects, whose only slab was purged before.
   void* const gone = pages.heap.AllocateSpan(Tracker::kGranules - 3).p;
   pages.heap.FreeSpan(gone, Tracker::kGranules - 3, 0);
   EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes);
-  // More of them in an interval than are remembered.
+  // More of them in an interval than are recorded.
   std::vector<void*> spans;
   for (int i = 0; i < 40; ++i)
     spans.push_back(pages.heap.AllocateSpan(Tracker::kGranules / 2 + 1).p);
@@ -212,7 +212,7 @@ TEST(PageHeap, WhatWasSplitIsWholeAgainBeforeItIsFaultedInAhead) {
   char* const span = first < second ? first : second;
   pages.heap.EndInterval();
   pages.heap.SplitHugeAt(span);
-  pages.heap.FreeSpan(first, 64, 0);  // every page went from inside the spans
+  pages.heap.FreeSpan(first, 64, 0);  // every page was purged inside the spans
   pages.heap.FreeSpan(second, 64, 0);
   EXPECT_EQ(pages.heap.PurgeAll(), 0u);
   EXPECT_FALSE(FakeOs::MayBeHuge(span));
@@ -221,11 +221,11 @@ TEST(PageHeap, WhatWasSplitIsWholeAgainBeforeItIsFaultedInAhead) {
   pages.heap.Verify();
 }
 
-// A virtual machine's host may have taken memory back; then a huge page costs milliseconds.
+// The host of a virtual machine may have reclaimed memory; then a huge page costs milliseconds.
 TEST(PageHeap, SlowHugePagesAreTriedLessAndLess) {
   using Heap = PageHeap<FakeOs>;
   FakePages pages;
-  // Beyond the size from which huge pages are allowed.
+  // Above the size from which huge pages are allowed.
   for (int i = 0; i < 64; ++i) pages.heap.AllocateSpan(Tracker::kGranules);
   char* p = nullptr;
   const auto grow = [&] { p = static_cast<char*>(pages.heap.AllocateSpan(128).p); };
@@ -262,8 +262,8 @@ TEST(PageHeap, SlowHugePagesAreTriedLessAndLess) {
   EXPECT_NE(Heap::Place::kOutside, pages.heap.PlaceOf(p));
 }
 
-// Commits `trackers` trackers in spans, one every `millis` milliseconds, and returns in which of
-// them the kernel may use huge pages first.
+// Commits `trackers` trackers in spans, one every `millis` milliseconds, and returns the first one
+// in which the kernel may use huge pages.
 size_t FirstHugeTracker(FakePages& pages, size_t trackers, uint64_t millis) {
   for (size_t i = 0; i < trackers; ++i) {
     FakeOs::SetNow(1000 + i * millis);
@@ -272,7 +272,7 @@ size_t FirstHugeTracker(FakePages& pages, size_t trackers, uint64_t millis) {
   return trackers;
 }
 
-// A huge page costs a server that grows slowly more in pauses than it saves.
+// A huge page costs a slowly growing server more in pauses than it saves.
 TEST(PageHeap, AHeapThatGrowsFastHasHugePagesEarlier) {
   constexpr size_t kTrackers = 300;
   FakePages slow;
@@ -302,7 +302,7 @@ TEST(PageHeap, SmallPagesAreNotSplit) {
   pages.heap.FreeSpan(span, Tracker::kGranules, ~uint64_t{0});
 }
 
-// Each row of split trackers costs two mappings, however long it is.
+// Each sequence of split trackers costs two mappings, whatever its length.
 TEST(PageHeap, SplitsAsManyRowsAsMappingsAllow) {
   constexpr size_t kTrackers = 20000;
   FakePages pages;
@@ -378,7 +378,7 @@ TEST(PageHeap, MovesPagesBetweenBlocks) {
   pages.heap.Verify();
 }
 
-// Four blocks in a row, of which the first and the third are free again.
+// Four adjacent blocks, of which the first and the third are free.
 struct Holes {
   explicit Holes(PageHeap<FakeOs>& heap) {
     for (char*& block : blocks) {
@@ -419,8 +419,8 @@ TEST(PageHeap, PagesThatTheSystemWillNotMoveStay) {
   pages.heap.Verify();
 }
 
-// A move that the kernel refuses after it has unmapped the target, and another thread's mmap that
-// is given the hole: nobody touches it, and the block is made elsewhere.
+// The kernel refuses a move after it has unmapped the target, and another thread's mmap gets the
+// hole: the heap never accesses it, and allocates the block elsewhere.
 TEST(PageHeap, ARegionThatAMoveLostIsNeverTouchedAgain) {
   for (const size_t moves : {0, 1}) {
     FakePages pages;
@@ -476,7 +476,7 @@ TEST(PageHeap, ABlockThatLostARegionEndsBeforeIt) {
   }
 }
 
-// The only free memory is on its way through a release when another thread asks for it.
+// A thread requests memory while the only free memory is being purged.
 TEST(PageHeap, MemoryThatIsOutForAMomentIsWaitedFor) {
   FakePages pages;
   std::vector<void*> spans{pages.heap.AllocateSpan(Tracker::kGranules).p};
@@ -495,7 +495,7 @@ TEST(PageHeap, MemoryThatIsOutForAMomentIsWaitedFor) {
   EXPECT_EQ(got, spans.back());
 }
 
-// A block laid over dirty trackers, half a MiB of which lie behind its end.
+// A block over dirty trackers, half a MiB of which is after its end.
 struct Tailed {
   static constexpr size_t kTail = kMiB / 2;
   static constexpr size_t kBytes = 8 * kTrackerBytes - kTail;
@@ -561,8 +561,8 @@ TEST(PageHeap, AChildOfAForkDoesNotWaitForATail) {
   pages.heap.Verify();
 }
 
-// As a heap of 1 TiB would, but for its pages: every second block stays, so that there is a run of
-// free trackers for each of them. A search from the first run on for each step would take hours.
+// A simulated heap of 1 TiB without pages: every second block stays, so there is a run of free
+// trackers for each. A search from the first run on in each step would take hours.
 TEST(PageHeap, ReleasesMuchFreeMemoryInStepsOfBoundedSize) {
   constexpr size_t kBlock = 8 * kTrackerBytes, kBlocks = kTiB / kBlock;
   FakePages pages;
@@ -591,7 +591,7 @@ TEST(PageHeap, ThePageMapHasNoHugePages) {
   EXPECT_FALSE(FakeOs::MayBeHuge(leaf));
 }
 
-// What a heap commits is charged under strict overcommit, and made resident under mlockall.
+// Committed memory is charged under strict overcommit, and made resident by mlockall.
 TEST(PageHeap, CommitsAddressSpaceInSteps) {
   FakePages pages;
   pages.heap.AllocateSpan(1);
@@ -621,7 +621,7 @@ TEST(PageHeap, StaysValidWhereMemoryCannotBeCommitted) {
   }
 }
 
-// The lock is free while the system commits, which takes long where memory is locked.
+// The lock is free while the system commits, which is slow where memory is locked.
 TEST(PageHeap, OtherThreadsAllocateWhileMemoryIsCommitted) {
   FakePages pages;
   void* const kept = pages.heap.AllocateSpan(1).p;

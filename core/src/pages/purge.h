@@ -1,6 +1,5 @@
-// Purges free memory: whole free regions first, a few at a time, then dirty runs beside memory in
-// use, in address order and from the start again. No thread waits for the system meanwhile
-// (transit.h).
+// Purges free memory: free regions first, a few at a time, then dirty runs beside used memory, by
+// address and in a circle. No other thread waits for the system during this time (transit.h).
 #pragma once
 
 #include <cstddef>
@@ -28,7 +27,7 @@ class Purger {
     blocks_ = &blocks;
   }
 
-  // Purges up to `bytes` of dirty memory; returns the bytes purged.
+  // Purges up to `bytes` of dirty memory; returns the number of purged bytes.
   size_t PurgeDirty(size_t bytes) noexcept {
     size_t done = 0;
     while (done < bytes) {
@@ -40,8 +39,8 @@ class Purger {
     return done;
   }
 
-  // Purges the part of the page map that describes free regions; returns the bytes purged. A few
-  // regions at a time, so that a thread that needs memory meanwhile finds some.
+  // Purges the part of the page map that describes free regions; returns the number of purged
+  // bytes. A few regions at a time, so that a thread that needs memory finds some.
   GRANARY_COLD size_t PurgeMap() noexcept {
     constexpr size_t kAtATime = 64;
     size_t done = 0, count = 0;
@@ -61,12 +60,12 @@ class Purger {
   }
 
  private:
-  // Free regions that are purged by one call. No more than these are unavailable at a time.
+  // The number of free regions that one call purges, and that are unavailable at a time.
   static constexpr size_t kTogether = 4;
-  // Trackers that are checked before a waiting thread can have the lock.
+  // The number of trackers that are checked before a waiting thread can have the lock.
   static constexpr size_t kTrackersPerTurn = 4096;
 
-  // Purges a few adjacent dirty free regions, whole. Returns 0 if there is none.
+  // Purges a few adjacent dirty free regions. Returns 0 if there is none.
   GRANARY_COLD size_t PurgeFreeRegions(size_t bytes) noexcept {
     size_t most = DivideUp(bytes, kTrackerBytes);
     if (most > kTogether) most = kTogether;

@@ -1,6 +1,6 @@
-// Trackers that are cut into spans, by the length of their longest free run, then by how full they
-// are: a span is taken where it just fits, from the fullest such tracker, so that empty ones stay
-// empty and can go back (the order of Hunter et al., "Beyond malloc efficiency to fleet
+// The trackers with spans, in lists by the length of their longest free run, then by fullness. A
+// span comes from the list of the best fit, and from the fullest tracker in it: empty trackers stay
+// empty and can be purged whole (the order of Hunter et al., "Beyond malloc efficiency to fleet
 // efficiency").
 #pragma once
 

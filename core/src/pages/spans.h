@@ -28,7 +28,7 @@ class Spans {
     space_ = &space;
   }
 
-  // 1 <= granules <= Tracker::kGranules. p is nullptr when the system refuses.
+  // 1 <= granules <= Tracker::kGranules. p is nullptr if the system refuses.
   Memory Allocate(size_t granules, Fill fill) noexcept {
     Locked hold(core_->mutex);
     if (core_->figures.Exceeds(granules)) return {};
@@ -46,7 +46,7 @@ class Spans {
     return memory;
   }
 
-  // `dirty` has a bit for each of the first 64 granules; those without one read as zero.
+  // `dirty` has one bit for each of the first 64 granules; those without a bit read as zero.
   void Free(void* p, size_t granules, uint64_t dirty) noexcept {
     Locked hold(core_->mutex);
     Tracker* const t = core_->map->TrackerAt(p);
@@ -64,8 +64,8 @@ class Spans {
     Put(t);
   }
 
-  // Purges the first run of dirty granules of t, which is cut into spans. Called with the lock,
-  // and lets go of it; returns how many bytes.
+  // Purges the first dirty run of t, a tracker with spans. Called with the lock, and releases it;
+  // returns the number of bytes.
   GRANARY_COLD size_t PurgeRun(Tracker* t) noexcept {
     const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
     const bool splits = huge_->NoteSplit(t);
@@ -90,14 +90,15 @@ class Spans {
  private:
   SpanLists& ListOf(const Tracker* t) { return lists_[t->huge_allowed ? 1 : 0]; }
 
-  // Back into its list, or free if it holds no span any more.
+  // Returns the tracker to its list, or to the free runs if it has no span.
   void Put(Tracker* t) noexcept {
     if (t->used_count > 0) return ListOf(t).Insert(t);
     filled_->CountDirty(t);
     core_->free.Add(t, 1);
   }
 
-  // A tracker with so many free granules in a row, out of its list; nullptr if the system refuses.
+  // Takes a tracker with so many consecutive free granules out of its list; nullptr if the system
+  // refuses.
   Tracker* TrackerFor(size_t granules, Fill fill) noexcept {
     do {
       if (Tracker* const t = Find(granules, fill); t != nullptr) {
@@ -114,7 +115,7 @@ class Spans {
     return nullptr;
   }
 
-  // Of trackers in use any will do before a fresh one is taken.
+  // A tracker in use is preferred to a fresh one, with huge pages or without.
   Tracker* Find(size_t granules, Fill fill) noexcept {
     const int like = fill == Fill::kDense ? 1 : 0;
     Tracker* const t = lists_[like].Find(granules);
@@ -126,7 +127,7 @@ class Spans {
   HugePages<System>* huge_ = nullptr;
   FilledRegions<System>* filled_ = nullptr;
   AddressSpace<System>* space_ = nullptr;
-  SpanLists lists_[2];  // without and with huge pages
+  SpanLists lists_[2];  // without huge pages, with huge pages
 };
 
 }  // namespace granary

@@ -18,9 +18,9 @@ struct Tracker {
     kFree,       // no granule in use; part of a run of free trackers
     kSpans,      // cut into spans of granules
     kLargeHead,  // begins a block
-    kLargeBody,  // continues one
+    kLargeBody,  // continues a block
     kTransit,    // out of the free runs while the system works on its pages (transit.h)
-    kAbandoned,  // its addresses may be another's mapping: never to be touched (page_moves.h)
+    kAbandoned,  // its addresses may belong to another mapping: never accessed again (page_moves.h)
   };
   static constexpr size_t kGranules = kGranulesPerTracker;
   static constexpr size_t kWords = DivideUp(kGranules, 64);
@@ -30,23 +30,23 @@ struct Tracker {
   Tracker* prev = nullptr;
   TreapLink<Tracker> by_address, by_size;  // of the run that begins here (free_runs.h)
   uint64_t used[kWords] = {};
-  uint64_t dirty[kWords] = {};  // a subset of the granules not used
+  uint64_t dirty[kWords] = {};  // a subset of the free granules
   uint16_t used_count = 0;
   uint16_t dirty_count = 0;
   uint16_t longest = 0;  // granules in the longest free run, while in a list of spans
-  uint16_t list = 0;     // which list of spans
+  uint16_t list = 0;     // the index of the list
   State state = State::kFree;
-  bool prepared = false;      // faulted in ahead of need, and not used yet
-  bool moved_in = false;      // its pages came from elsewhere once
-  bool huge_allowed = false;  // the kernel may back it with one page on touch
-  bool filled = false;        // and may have done so, for what is in use of it (filled_regions.h)
-  bool guarded = false;       // committed under a guard: what has no owner cannot be accessed
-  bool split = false;         // but not any more, as parts of it were purged (huge_pages.h)
-  uint8_t leaving = 0;        // runs behind the end of its block that are being purged
-  std::atomic<uint32_t> object{0};  // for the owner of the block (hardened/guarded_blocks.h)
-  uint32_t trackers = 0;      // of the run (kFree, its first) or block (kLargeHead)
-  size_t bytes = 0;           // requested by the block, rounded to OS pages (kLargeHead)
-  size_t requested = 0;       // likewise, not rounded where that is known
+  bool prepared = false;      // faulted in before it was needed, and not used yet
+  bool moved_in = false;      // its pages were moved in from another region once
+  bool huge_allowed = false;  // the kernel may back it with a huge page
+  bool filled = false;        // the kernel may have done so for its used part (filled_regions.h)
+  bool guarded = false;       // committed under a guard: unused memory cannot be accessed
+  bool split = false;         // huge pages are off, because parts of it were purged (huge_pages.h)
+  uint8_t leaving = 0;        // number of runs after the end of its block that are being purged
+  std::atomic<uint32_t> object{0};  // set by the owner of the block (hardened/guarded_blocks.h)
+  uint32_t trackers = 0;            // of the run (kFree, its first) or block (kLargeHead)
+  size_t bytes = 0;                 // requested by the block, rounded to OS pages (kLargeHead)
+  size_t requested = 0;             // requested by the block, exact where known (kLargeHead)
 
   void BeginUse(State as) {
     state = as;
@@ -60,7 +60,7 @@ struct Tracker {
     used_count = static_cast<uint16_t>(used_count + count);
   }
 
-  // Returns how many dirty granules were taken into use.
+  // Returns how many of the granules were dirty.
   size_t UseDirty(size_t first, size_t count) {
     const size_t taken = CountBits(dirty, first, count);
     ClearBits(dirty, first, count);
@@ -74,7 +74,7 @@ struct Tracker {
     used_count = static_cast<uint16_t>(used_count - count);
   }
 
-  // Returns how many granules were dirty.
+  // Returns how many of the granules were dirty.
   size_t ClearDirty() {
     const size_t before = dirty_count;
     ClearBits(dirty, 0, kGranules);
@@ -97,7 +97,7 @@ struct Tracker {
     return best;
   }
 
-  // The smallest free run of at least `count` granules, the lowest of equals.
+  // The smallest free run of at least `count` granules, the lowest address first.
   BitRun BestFit(size_t count) const {
     BitRun best{0, kGranules + 1};
     for (BitRun run = NextRun(used, 0, kGranules, false); run.count > 0;

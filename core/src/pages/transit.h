@@ -1,6 +1,6 @@
-// Memory in transit: taken out of the page heap while one thread asks the system to purge, fault in
-// or move its pages. Nobody else can have it meanwhile, and nobody waits for the system but a
-// thread that finds no other memory.
+// Memory in transit: removed from the free memory while one thread purges it, faults it in, or
+// moves its pages. No other thread can allocate it then. A thread waits for it only if it finds no
+// other memory.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ class Transit {
  public:
   void Bind(PageCore<System>& core) { core_ = &core; }
 
-  // All of this is called with the lock of the page heap. `count` trackers from `first` on, which
-  // are out of the free runs already, are in transit until Return.
+  // All functions are called with the lock of the page heap. The `count` trackers from `first` on,
+  // which are out of the free runs already, are in transit until Return.
   void Take(Tracker* first, size_t count) {
     for (size_t i = 0; i < count; ++i) core_->At(first, i)->state = Tracker::State::kTransit;
     ++busy_;
@@ -25,10 +25,10 @@ class Transit {
     core_->free.Add(first, count);
   }
 
-  // Instead of Return, where the trackers are to be forgotten.
+  // Called instead of Return if the trackers are discarded.
   void Drop() { --busy_; }
 
-  // Lets go of the lock for a system call about memory that nobody else can have.
+  // Releases the lock for a system call about memory that no other thread can use.
   class Unlocked {
    public:
     explicit Unlocked(Transit& transit) : transit_(transit) {
@@ -46,8 +46,8 @@ class Transit {
     Transit& transit_;
   };
 
-  // For a thread that finds no memory: false if none is in transit. Otherwise lets go of the lock
-  // for a moment; then it is worth another try.
+  // For a thread that finds no memory: false if none is in transit. Otherwise releases the lock for
+  // a moment; then a retry may succeed.
   bool Await() {
     if (busy_ == 0) return false;
     core_->mutex.Unlock();
@@ -56,7 +56,7 @@ class Transit {
     return true;
   }
 
-  // In the child of a fork: what other threads had in transit is lost.
+  // In the child of a fork: memory that other threads had in transit is lost.
   void Forget() { busy_ = 0; }
 
  private:

@@ -1,6 +1,6 @@
-// The pool of sampled guards: pages between pages without access. A sampled object lies at the end
-// of its page, or every other time at the start. Its page loses access when it is freed, and is
-// used again after all others. Any number of threads may call it; it has no lock.
+// The pool of sampled guards: pages between pages without access. A sampled object is at the end or
+// at the start of its page, in turn. When it is freed, its page loses access, and is reused after
+// all others. Thread-safe without a lock.
 #pragma once
 
 #include <atomic>

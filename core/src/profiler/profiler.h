@@ -21,7 +21,7 @@ GRANARY_COLD void ResampleLarge(void* p, size_t size) noexcept;
 enum class Started : uint8_t { kRefused, kFresh, kAlready };
 
 // The layers must be ready before one of these functions is called. Start takes samples, one per
-// `rate` bytes on average. A seed of 0 stands for a seed from the clock.
+// `rate` bytes on average. A seed of 0 means a seed from the clock.
 GRANARY_COLD Started Start(uint64_t rate, uint64_t seed) noexcept;
 // Stops taking samples, but records when sampled objects are freed.
 GRANARY_COLD void Pause() noexcept;

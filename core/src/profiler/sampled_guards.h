@@ -1,6 +1,6 @@
-// Sampled guards: with option guard_sample, one allocation in so many bytes lies beside a page
-// without access, and its page loses access when it is freed. An access that must not be ends the
-// program with a report of the stacks of the access, the allocation and the free.
+// Sampled guards: with option guard_sample, one allocation in so many bytes is beside a page
+// without access, and its page loses access when it is freed. An invalid access ends the program
+// with a report of three stacks: of the access, the allocation and the free.
 #pragma once
 
 #include <cstddef>

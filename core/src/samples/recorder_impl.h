@@ -28,7 +28,7 @@ inline void Add(Amount& to, const Amount& more) {
   to.requested += more.requested;
 }
 
-// The estimate for which one sampled object of `bytes` stands.
+// The estimate that one sampled object of `bytes` contributes.
 inline Amount AmountOf(uint64_t objects, uint64_t bytes, uint64_t requested) {
   const double scale = static_cast<double>(objects) / kObjectScale;
   return {1, objects, static_cast<uint64_t>(scale * static_cast<double>(bytes) + 0.5),

@@ -1,5 +1,5 @@
 // dies: granary: realloc of an unaligned address
-// realloc of the middle of a block, which a size class of its own could not tell.
+// Reallocates the middle of a block, whose size class does not reveal that.
 #include "../check.h"
 
 int main() {

@@ -1,6 +1,6 @@
-// Sampling goes on and off while 64 threads allocate from stacks of every kind: deep stacks,
-// coroutines, exceptions being thrown, inside dlopen, in threads that end and children of forks,
-// interrupted by signals. No walk of a stack crashes, waits, or returns nothing.
+// Sampling starts and stops while 64 threads allocate from stacks of every kind: deep stacks,
+// coroutines, exceptions in flight, inside dlopen, in ending threads and forked children,
+// interrupted by signals. No stack walk crashes, blocks, or returns nothing.
 #include <dlfcn.h>
 #include <signal.h>
 #include <ucontext.h>
