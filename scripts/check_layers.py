@@ -52,7 +52,7 @@ def breach(folder, target, lists):
     if target == folder:
         return None
     if kind == "below" and where[target] != "below":
-        return f"{folder} lies below {target}: pass what it needs in as an argument"
+        return f"{folder} is below {target}: pass what it needs in as an argument"
     if where[target] == kind and lists[kind].index(target) < lists[kind].index(folder):
         return f"{target} comes before {folder}: move the shared part down, or call from above"
     return None

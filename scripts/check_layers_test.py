@@ -64,7 +64,7 @@ class CheckLayers(unittest.TestCase):
         self.refused({"inspection/note.h": ["compat/x/api.h"], "compat/x/api.h": []}, "compat/x comes before inspection")
 
     def test_refuses_an_include_from_below(self):
-        self.refused({"base/text.cc": ["os/os.h"]}, "base lies below os")
+        self.refused({"base/text.cc": ["os/os.h"]}, "base is below os")
 
     def test_refuses_a_folder_that_no_list_names(self):
         self.refused({"compat/y/api.cc": []}, "core/src/compat/y: name this folder")

@@ -4,7 +4,7 @@
 # core/test/golden/fast_path.x86_64.txt. A count above its
 # golden fails; a compiler other than the one the golden was made with is held to its limit only.
 # Each must begin on a cache line of its own: off it, the same instructions took a third longer. And
-# where the thread's words lie must not be read from the last line of a page (core/apart.ld).
+# the addresses of the thread's words must not be read from the last line of a page (core/apart.ld).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 golden=core/test/golden/fast_path.x86_64.txt
@@ -13,7 +13,7 @@ heap_limit=140
 build=${GRANARY_BUILD:-build}
 library=${GRANARY_LIB:-$build/lib/libgranary.so}
 if [ "$(uname -m)" != x86_64 ]; then
-  echo "fast_path.sh: counts are kept for x86_64 only"
+  echo "fast_path.sh: the golden counts are those of x86_64 only"
   exit 77
 fi
 

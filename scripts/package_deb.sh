@@ -17,7 +17,7 @@ export SOURCE_DATE_EPOCH GRANARY_SOURCE=$root
 cat >"$work/source/debian/changelog" <<END
 granary ($version) unstable; urgency=medium
 
-  * Release $version. What changed for users stands in changelog.gz.
+  * Release $version. changelog.gz lists the changes for users.
 
  -- Granary developers <granary@granary.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END

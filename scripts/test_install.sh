@@ -12,7 +12,7 @@ if [ ! -x "$build/bin/granary" ]; then
   exit 1
 fi
 
-# Under DESTDIR the files lie where a package would put them; the tree is then used from there.
+# Under DESTDIR the files have the paths of a package; the tree is then used from there.
 DESTDIR=$work/staged cmake --install "$build" --prefix /opt/granary >/dev/null
 prefix=$work/staged/opt/granary
 for file in lib/libgranary.so lib/libgranary.a lib/granary.o lib/libgranary_je.a lib/libgranary-record.so include/granary/granary.h bin/granary \

@@ -1,11 +1,11 @@
-"""Granary from within a Python program: what the heap holds, giving memory back, options.
+"""Granary from within a Python program: the figures of the heap, purging, options.
 
 The library must already serve the process, by LD_PRELOAD or because the interpreter was linked with it:
 
     LD_PRELOAD=/usr/local/lib/libgranary.so python3 app.py
 
-Small objects of Python come from arenas of the interpreter's own, which Granary sees as blocks of 256 KiB or
-1 MiB; PYTHONMALLOC=malloc has each of them asked of Granary.
+Small objects of Python come from the interpreter's own arenas, which are allocations of 256 KiB or
+1 MiB for Granary; with PYTHONMALLOC=malloc each object is an allocation.
 """
 
 import ctypes
@@ -76,7 +76,7 @@ def set_options(**options):
 
 
 class Heap:
-    """A scoped heap for buffers: counted, capped, and all given back when it is closed.
+    """A scoped heap for buffers: counted and capped; closing it frees all of them.
 
     with Heap("frames", cap=64 << 20) as heap:
         frame = heap.buffer(1920 * 1080 * 4)

@@ -1,5 +1,5 @@
 //! Finds the library: in the folder that GRANARY_LIB_DIR names, else by pkg-config, else where the
-//! linker looks anyway.
+//! linker searches anyway.
 
 use std::env;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Scoped heaps: what belongs together is counted, capped and dropped at once.
+//! Scoped heaps: related objects are counted, capped and freed together.
 
 use std::alloc::Layout;
 use std::ffi::CString;
@@ -6,14 +6,14 @@ use std::ptr::NonNull;
 
 use crate::sys;
 
-/// A heap of its own. When it is dropped, all of its memory goes back to the system, also under
-/// objects that were not given back: they are raw pointers for this reason.
+/// A separate heap. Dropping it frees all of its memory, also
+/// objects that were not freed: they are raw pointers for this reason.
 #[derive(Debug)]
 pub struct Heap {
     heap: NonNull<sys::granary_heap>,
 }
 
-/// What a heap holds, in bytes but for `objects`.
+/// The figures of a heap, in bytes except `objects`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapFigures {
     pub live: u64,
@@ -49,7 +49,7 @@ impl Heap {
     }
 
     /// # Safety
-    /// `p` must have come from [`Heap::allocate`] of this heap and not been given back.
+    /// `p` must have come from [`Heap::allocate`] of this heap and not been freed.
     pub unsafe fn deallocate(&self, p: NonNull<u8>) {
         sys::granary_heap_free(self.heap.as_ptr(), p.as_ptr().cast());
     }

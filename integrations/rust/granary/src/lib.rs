@@ -30,8 +30,8 @@ pub struct Granary;
 
 const ZERO: c_int = 0x40;
 
-/// The flags of jemalloc's interface by which a block of this layout is asked for and given back; 0
-/// where malloc's own alignment does: 8, and 16 from 9 bytes on.
+/// The flags of jemalloc's interface with which memory of this layout is allocated and freed; 0
+/// if malloc's own alignment suffices: 8, and 16 from 9 bytes on.
 fn flags(size: usize, align: usize) -> c_int {
     if align <= 8 || (align == 16 && size > 8) {
         0
@@ -40,8 +40,8 @@ fn flags(size: usize, align: usize) -> c_int {
     }
 }
 
-// The sizes are never zero here, and each free tells the size, which saves the look for it and
-// finds wrong ones.
+// The sizes are never zero, and each free passes the size, which saves a lookup and
+// detects wrong sizes.
 unsafe impl GlobalAlloc for Granary {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -84,7 +84,7 @@ pub fn good_size(size: usize) -> usize {
     unsafe { sys::granary_good_size(size) }
 }
 
-/// Gives all free memory back to the system, now and in this thread; returns the bytes given back.
+/// Purges all free memory, in this call; returns the number of purged bytes.
 /// May take milliseconds for each GiB.
 pub fn release_free_memory() -> usize {
     unsafe { sys::granary_release_free_memory() }

@@ -25,7 +25,7 @@ pub struct Stats {
     pub mapped: u64,
     /// The allocator's own structures.
     pub metadata: u64,
-    /// Bytes given back to the system so far.
+    /// Bytes purged so far.
     pub released: u64,
 }
 

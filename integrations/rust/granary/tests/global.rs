@@ -15,7 +15,7 @@ fn says_its_version() {
     assert_eq!(granary::good_size(17), 32);
 }
 
-// Sizes and alignments that change category on the way, each freed with its layout: a wrong size
+// Sizes and alignments of all categories, each freed with its layout: a wrong size
 // would end the program.
 #[test]
 fn keeps_the_rules_of_layouts() {
