@@ -16,7 +16,7 @@ const nearby = 64 << 10
 type forgetter struct {
 	process *adviser
 	read    func(ranges []Range, visit func(r Range, accessed bool)) error
-	after   func(ranges []Range) error // what else begins an interval; nil: nothing
+	after   func(ranges []Range) error // a further action at the begin of an interval; nil: none
 }
 
 func (f *forgetter) Peek(ranges []Range, visit func(r Range, accessed bool)) error {

@@ -19,7 +19,7 @@ type idlePages struct {
 	forgetter
 	bitmap wordFile
 	frames io.ReaderAt // the process's page map: a frame number for each page
-	flags  io.ReaderAt // what each frame is used for
+	flags  io.ReaderAt // the use of each frame
 	page   uint64      // bytes
 	files  []io.Closer
 }

@@ -69,7 +69,7 @@ func (p *pageTables) Close() (err error) {
 	return err
 }
 
-// firstNamespace is an error in a container with PIDs of its own: a BPF program finds processes by those of the host.
+// firstNamespace is an error in a container with another PID namespace: a BPF program finds processes by the PIDs of the host.
 func firstNamespace(link string) error {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
 	name, err := os.Readlink(link)

@@ -9,7 +9,7 @@ import (
 )
 
 // A dialect is the syntax of an allocator's settings. With a variable, all settings are in it, as
-// name, pair, value, separated by list; with a prefix, each is a variable of its own.
+// name, pair, value, separated by list; with a prefix, each is a separate variable.
 type dialect struct {
 	name     string // allocators whose name contains it use the dialect
 	variable string
@@ -63,7 +63,7 @@ var (
 	}
 )
 
-// knownToGlibc refuses what the C library would not read.
+// knownToGlibc refuses settings that the C library would not read.
 func knownToGlibc(key string) error {
 	known := glibcTunables
 	switch {

@@ -1,5 +1,5 @@
 // Package calls traces every allocation call of a running process for a while: sizes, lifetimes, threads
-// and stacks, and what tracing costs.
+// and stacks, and the cost of tracing.
 package calls
 
 import (
@@ -45,7 +45,7 @@ type Range struct {
 	Calls uint64 `json:"calls"`
 }
 
-// A Thread is what one thread did. ID 0 is the sum of the threads that had no row of their own.
+// A Thread has the calls of one thread. ID 0 is the sum of the threads without a row.
 type Thread struct {
 	ID          int    `json:"id"`
 	Name        string `json:"name,omitempty"` // empty: it has ended
@@ -68,7 +68,7 @@ type Cost struct {
 	Traced Activity `json:"traced"`
 }
 
-// An Activity is what a process did during some time. Calls are allocations by the library's own counters.
+// An Activity has the calls of a process during some time. Calls are allocations by the library's own counters.
 type Activity struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"`
@@ -144,7 +144,7 @@ func newTrace(ctx context.Context, h profile.Heap, f *symbol.Finder) *Trace {
 	slices.SortStableFunc(t.Threads, func(a, b Thread) int {
 		return cmp.Or(cmp.Compare(b.Allocations, a.Allocations), cmp.Compare(b.Frees, a.Frees))
 	})
-	h.Before = nil // only calls count, not what lived before
+	h.Before = nil // only calls are included, not older objects
 	built, outcome := h.Named(ctx, f)
 	t.Missing = outcome.Missing
 	index := func(name string) int { return profile.Index(built.Profile, name) }
@@ -186,7 +186,7 @@ func lifetimes(stacks []inspect.Stack) []Range {
 	return powers(sum)
 }
 
-// A meter reads what a process has done so far.
+// A meter reads the counters of a process.
 type meter struct{ *inspect.Subject }
 
 func (m meter) read() (reading, error) {

@@ -112,7 +112,7 @@ func duration(ms uint64) string {
 // telling is the least CPU time, in seconds, from which the cost of a call is computed.
 const telling = 0.02
 
-// words says what tracing cost.
+// words states the cost of tracing.
 func (c Cost) words() string {
 	a, b := c.Traced, c.Before
 	rates := fmt.Sprintf("calls a second: %s while traced, %s in the %.1f s before", a.rate(), b.rate(), b.Seconds)

@@ -17,7 +17,7 @@ type Ages struct {
 	runs []run           // sorted
 }
 
-// A run holds what is known about the pages of one range.
+// A run holds the ages of the pages of one range.
 type run struct {
 	accessed.Range
 	idle  []uint8 // intervals since the last one in which the page was accessed, at most maxIdle
@@ -100,7 +100,7 @@ func (a *Ages) visit(r accessed.Range, touched bool) {
 	}
 }
 
-// find is the run that holds the address, and the index of its page; nil if there is none.
+// find is the run that contains the address, and the index of its page; nil for none.
 func (a *Ages) find(address uint64) (*run, uint64) {
 	i := sort.Search(len(a.runs), func(i int) bool { return a.runs[i].End > address })
 	if i == len(a.runs) || address < a.runs[i].Start {

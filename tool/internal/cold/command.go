@@ -110,7 +110,7 @@ func (o options) report(ctx context.Context, env cli.Env, name string, clock clo
 	return r, err
 }
 
-// kernelFigures are what the kernel says about the whole process: bytes in swap, and in huge pages.
+// kernelFigures are the kernel's figures of the whole process: bytes in swap, and in huge pages.
 func kernelFigures(proc procfs.FS, pid int) (swap, huge uint64, err error) {
 	regions, err := proc.Smaps(pid)
 	for _, r := range regions {

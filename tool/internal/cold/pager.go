@@ -181,7 +181,7 @@ func (p *pager) room(bytes uint64) error {
 	return nil
 }
 
-// chunk pages out what was not accessed since the sample, and returns how much left memory.
+// chunk pages out memory without an access since the sample, and returns the bytes that left memory.
 func (p *pager) chunk(pages []uint64) (uint64, error) {
 	idle, err := p.idle(pages)
 	if err != nil || len(idle) == 0 {

@@ -13,9 +13,9 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// Paging says what is paged out.
+// Paging selects the memory to page out.
 type Paging struct {
-	Older time.Duration // what was not accessed for so long
+	Older time.Duration // memory without an access for so long
 	Rate  uint64        // at most so many bytes a second
 	Keep  bool          // go on until the context ends
 	// Any is for processes under any allocator: all private anonymous memory may be paged out, as other allocators do
@@ -23,7 +23,7 @@ type Paging struct {
 	Any bool
 }
 
-// An Outcome is what paging out did. Sizes are bytes.
+// An Outcome is the result of paging out. Sizes are bytes.
 type Outcome struct {
 	PID     int     `json:"pid"`
 	Source  string  `json:"source"`
@@ -35,7 +35,7 @@ type Outcome struct {
 	MajorFaults uint64 `json:"major_faults"`
 }
 
-// Usage is what the kernel says about a process.
+// Usage has the kernel's figures of a process.
 type Usage struct {
 	RSS    uint64 `json:"rss_bytes"`
 	Swap   uint64 `json:"swap_bytes"`

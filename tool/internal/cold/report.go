@@ -1,6 +1,6 @@
 package cold
 
-// A Report is what --json prints. Sizes are bytes. Cold means: not accessed during the whole watch.
+// A Report is the output of --json. Sizes are bytes. Cold means: not accessed during the whole watch.
 type Report struct {
 	Title     string  `json:"title"`
 	Source    string  `json:"source"`
@@ -61,7 +61,7 @@ type Arena struct {
 	Amounts
 }
 
-// A Stack is what allocations by one stack hold, estimated from the samples of the heap profile.
+// A Stack is the memory that one stack allocated, estimated from the samples of the heap profile.
 type Stack struct {
 	Amounts
 	Stack []string `json:"stack"` // the innermost first

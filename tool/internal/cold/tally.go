@@ -83,7 +83,7 @@ func (t *tally) arenas() (rows []Arena) {
 	return rows
 }
 
-// stacks estimates what each stack holds, the one with most cold memory first; names are by index of samples.Stacks.
+// stacks estimates the memory of each stack, the one with most cold memory first; names are by index of samples.Stacks.
 func (t *tally) stacks(samples *inspect.Samples, names [][]string) []Stack {
 	by := map[string]*Stack{}
 	for _, s := range samples.Live {

@@ -12,7 +12,7 @@ import (
 // A Chain is how often a thread was found at one place.
 type Chain struct {
 	Address uint64   // where it was
-	Caller  uint64   // what Unwind found; 0: nothing
+	Caller  uint64   // the result of Unwind; 0: none
 	Above   []uint64 // return addresses by Walk, or by frame pointers, as far as the program keeps them
 	Count   int
 }
@@ -20,7 +20,7 @@ type Chain struct {
 // A Moment is a thread at the time of a sample.
 type Moment struct {
 	Address uint64
-	// The stack pointer, the frame pointer and, where there is one, the link register.
+	// The stack pointer, the frame pointer and, on arm64, the link register.
 	Stack, Frame, Link uint64
 	Top                []byte // of the stack, from Stack on
 }
@@ -80,7 +80,7 @@ func (s *Sampler) wantStacks(attr *unix.PerfEventAttr) {
 }
 
 const (
-	userContext  = ^uint64(511)  // PERF_CONTEXT_USER, -512: what follows are addresses of the program
+	userContext  = ^uint64(511)  // PERF_CONTEXT_USER, -512: addresses of the program follow
 	firstContext = ^uint64(4094) // PERF_CONTEXT_MAX, -4095: the lowest of such markers
 )
 
@@ -127,7 +127,7 @@ func (s *Sampler) chain(data []byte, at, end uint64) {
 	s.keep(c)
 }
 
-// keep adds up what is alike.
+// keep merges equal chains.
 func (s *Sampler) keep(c Chain) {
 	const most = 1 << 18 // of different ones
 	key := binary.NativeEndian.AppendUint64(nil, c.Address)

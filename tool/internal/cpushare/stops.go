@@ -215,13 +215,13 @@ func (s *Stops) stopped(t thread) (signal int, err error) {
 // gone detaches an exited thread so that its parent can reap it. A child of this process is reaped elsewhere.
 func (s *Stops) gone(t thread) error {
 	if t.tid != t.pid || s.parent(t.pid) != os.Getpid() {
-		_, _ = unix.Wait4(t.tid, nil, unix.WNOHANG|allChildren, nil) // it may be gone for good
+		_, _ = unix.Wait4(t.tid, nil, unix.WNOHANG|allChildren, nil) // it may have ended
 	}
 	return unix.ESRCH
 }
 
 func (s *Stops) parent(pid int) int {
-	status, _ := s.proc.Status(pid) // none: it is gone
+	status, _ := s.proc.Status(pid) // none: it has ended
 	parent, _ := strconv.Atoi(status["PPid"])
 	return parent
 }

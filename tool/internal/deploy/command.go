@@ -136,7 +136,7 @@ func (o options) disable(ctx context.Context, env cli.Env, names []string) error
 	var errs []error
 	for _, name := range names {
 		u, err := m.manager.find(ctx, serviceOf(name).unitNames())
-		if errors.Is(err, errNoUnit) { // the package is gone, the drop-in may have stayed
+		if errors.Is(err, errNoUnit) { // the package was removed, the drop-in may remain
 			u, err = m.orphan(name, err)
 		}
 		if err == nil {
@@ -154,7 +154,7 @@ func setupStatus(fs *pflag.FlagSet) cli.Action {
 	return func(ctx context.Context, env cli.Env, args []string) error { return o.status(ctx, env, args) }
 }
 
-// machine is what the options mean; without a manager nothing runs services there.
+// machine is the target of the options; without a manager it runs no services.
 func (o options) machine(env cli.Env) (machine, error) {
 	root, err := filepath.Abs(o.root)
 	if err != nil {
@@ -229,7 +229,7 @@ func (o options) library(env cli.Env, m machine) (string, error) {
 	return shipped.Installed(m.root)
 }
 
-// conf is GRANARY_CONF made of --option; what the library does not know is refused.
+// conf is GRANARY_CONF made of --option; unknown options are refused.
 func conf(library string, set []string) (string, error) {
 	var known []inspect.Option
 	if l, err := inspect.OpenLibrary(library); err == nil {
@@ -311,7 +311,7 @@ func (m machine) named(ctx context.Context, names []string) ([]string, error) {
 	return ids, nil
 }
 
-// orphan is a unit of that name whose files are gone, if its drop-in is not.
+// orphan is a unit of that name without files but with a drop-in.
 func (m machine) orphan(name string, cause error) (unit, error) {
 	for _, id := range serviceOf(name).unitNames() {
 		if _, enabled, err := m.current(id); enabled && err == nil {

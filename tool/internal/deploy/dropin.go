@@ -26,7 +26,7 @@ type dropIn struct {
 	execPaths []string // files that the unit must also be allowed to execute
 }
 
-// library is the first of what is preloaded: Granary.
+// library is the first preloaded library: Granary.
 func (d dropIn) library() string {
 	if len(d.preload) == 0 {
 		return ""

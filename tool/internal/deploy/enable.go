@@ -27,7 +27,7 @@ type machine struct {
 
 func (m machine) file(path string) string { return filepath.Join(m.root, path) }
 
-// show prints what a plan would do.
+// show prints the actions of a plan.
 func (m machine) show(p plan, restart bool) {
 	m.say("would write %s:", m.file(p.path))
 	for line := range strings.Lines(p.drop.text()) {
@@ -96,7 +96,7 @@ func (m machine) effective(ctx context.Context, p plan, changed bool) error {
 	return nil
 }
 
-// pending says what is left to be done when nothing was restarted.
+// pending prints the remaining action when nothing was restarted.
 func (m machine) pending(ctx context.Context, p plan) string {
 	u, err := m.manager.find(ctx, []string{p.unit.id})
 	if err != nil || !u.active() {
@@ -229,7 +229,7 @@ func indented(log string) string {
 	return "\n    " + strings.ReplaceAll(log, "\n", "\n    ")
 }
 
-// current reads the drop-in of a unit; false if there is none.
+// current reads the drop-in of a unit; false if the unit has none.
 func (m machine) current(id string) (dropIn, bool, error) {
 	d, err := readDropIn(m.file(dropInPath(m.etc, id)))
 	if isGone(err) {

@@ -24,7 +24,7 @@ type Health struct {
 	Processes    int    `json:"processes,omitempty"` // the main process and its descendants
 	UnderGranary int    `json:"processes_under_granary,omitempty"`
 	Healthy      bool   `json:"healthy"`
-	Reason       string `json:"reason,omitempty"` // why it is not, or what else to know
+	Reason       string `json:"reason,omitempty"` // why it is not healthy, or a remark
 }
 
 // granary says whether the process runs it, in order or not.
@@ -43,7 +43,7 @@ var sane = []struct {
 	{"its own structures exceed their memory", func(v func(string) uint64, _ uint64) bool { return v("metadata_used") <= v("mapped_metadata") }},
 }
 
-// examine fills in what a process is and whether its heap is in order; d is what was put before it.
+// examine fills in the allocator of a process and the state of its heap; d is its drop-in.
 func examine(proc procfs.FS, h *Health, d dropIn) {
 	h.Healthy, h.Reason = false, ""
 	running, err := inspect.AllocatorOf(proc, h.PID)
@@ -69,7 +69,7 @@ func examine(proc procfs.FS, h *Health, d dropIn) {
 	h.Reason = remark(proc, h, d, s)
 }
 
-// figures reads the heap from outside and says what is wrong with it.
+// figures reads the heap from outside and reports contradictions.
 func figures(h *Health, how string) (*inspect.Snapshot, error) {
 	target, err := inspect.Open(h.PID)
 	if err != nil {
@@ -133,7 +133,7 @@ func whyNotGranary(proc procfs.FS, pid int, d dropIn) string {
 	return "Granary is not in it"
 }
 
-// remark is what a healthy process misses: the drop-in, or the library, is newer than it.
+// remark notes that the drop-in or the library is newer than a healthy process.
 func remark(proc procfs.FS, h *Health, d dropIn, s *inspect.Snapshot) string {
 	if name := differing(d.options, s.Options); name != "" {
 		return "runs with another " + name + " than the drop-in says: restart it"
@@ -182,7 +182,7 @@ func means(text string, o inspect.Option) bool {
 	return err == nil && n == o.Value
 }
 
-// errUnhealthy marks a service that came up without what it should have.
+// errUnhealthy marks a service that started without its allocator or option.
 var errUnhealthy = errors.New("unhealthy")
 
 func (h Health) error() error {

@@ -13,7 +13,7 @@ import (
 
 // A manager controls the services: systemd, or the image of a system that does not run.
 type manager interface {
-	// find is the first unit of these names that there is; its error matches errNoUnit.
+	// find is the first existing unit of these names; its error matches errNoUnit.
 	find(ctx context.Context, names []string) (unit, error)
 	// call runs a verb of systemctl, for a unit or for none.
 	call(ctx context.Context, words ...string) error
@@ -91,7 +91,7 @@ func (systemd) call(ctx context.Context, words ...string) error {
 	return err
 }
 
-// systemctl runs the command of that name and explains its failure by what it wrote.
+// systemctl runs the command of that name and explains its failure by its output.
 func systemctl(ctx context.Context, words ...string) (string, error) {
 	var out, errs strings.Builder
 	c := exec.CommandContext(ctx, "systemctl", words...)

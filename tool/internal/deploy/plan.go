@@ -12,13 +12,13 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// A plan is what enabling a unit comes to.
+// A plan is the set of changes that enable a unit.
 type plan struct {
 	unit   unit
 	drop   dropIn
 	path   string   // of the drop-in, inside the root
 	notes  []string // further notes for the user
-	before string   // the text of the drop-in that there was, or ""
+	before string   // the text of the previous drop-in, or ""
 }
 
 // attempt is the input of the obstacles.
@@ -216,5 +216,5 @@ func firstOf(a, b string) string {
 // dropInPath returns the path of a unit's drop-in.
 func dropInPath(etc, id string) string { return filepath.Join(etc, id+".d", dropInName) }
 
-// etcUnits is the folder of what the administrator of a machine says about its units.
+// etcUnits is the folder of the administrator's unit files.
 const etcUnits = "/etc/systemd/system"

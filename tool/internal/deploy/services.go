@@ -1,6 +1,6 @@
 // Package deploy puts Granary under the services of a machine: it writes a systemd drop-in, checks after
 // a restart that the service came up under the allocator, and takes everything back when it did not. No
-// file of a package is ever changed. Where there is no systemd it says what to set.
+// file of a package is ever changed. Without systemd it prints the settings to make.
 package deploy
 
 import (
@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A Service is a row of what can be named in short. Every other systemd unit is named in full.
+// A Service is a service with a short name. Every other systemd unit is named in full.
 type Service struct {
 	Name  string
 	Units []string // the names of its unit in distributions; the first that exists applies; may contain *
 	// Defaults is the file below /etc/default that its init script reads.
 	Defaults string
-	// Safe says that it is started by mysqld_safe where there is no systemd.
+	// Safe says that mysqld_safe starts it on systems without systemd.
 	Safe bool
 	// Note is one message with advice for the service's owner.
 	Note string
@@ -46,7 +46,7 @@ func Names() []string {
 	return out
 }
 
-// serviceOf returns the row of a service. A unit without a row becomes a service of its own.
+// serviceOf returns the row of a service. A unit without a row becomes a service with the unit's name.
 func serviceOf(name string) Service {
 	short := strings.TrimSuffix(name, suffix)
 	i := slices.IndexFunc(Services, func(s Service) bool { return s.Name == short })
@@ -67,7 +67,7 @@ func (s Service) unitNames() []string {
 	return out
 }
 
-// aboutUnit is the row that a unit belongs to, for what there is to know of it.
+// aboutUnit is the row of a unit, with its notes.
 func aboutUnit(id string) Service {
 	short := strings.TrimSuffix(id, suffix)
 	for _, s := range Services {

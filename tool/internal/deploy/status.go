@@ -64,7 +64,7 @@ func (m machine) status(ctx context.Context, id string) Health {
 	return h
 }
 
-// table is what `granary status` prints.
+// table is the output of `granary status`.
 func table(out io.Writer, list []Health, width int) {
 	t := term.Table{Header: []string{"UNIT", " PID", "ALLOCATOR", " LIVE", " RSS", "STATE"}}
 	for _, h := range list {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/shlex"
 )
 
-// A unit is what systemd knows about a service; the properties are named as in `systemctl show`.
+// A unit is systemd's data about a service; the properties are named as in `systemctl show`.
 type unit struct {
 	id         string // "redis-server.service"
 	properties map[string]string

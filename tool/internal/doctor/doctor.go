@@ -29,11 +29,11 @@ var ranks = map[Severity]int{Problem: 0, Warning: 1, Note: 2}
 type Finding struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	What     string   `json:"what"`   // what was found
-	Remedy   string   `json:"remedy"` // what to do
+	What     string   `json:"what"`   // the finding
+	Remedy   string   `json:"remedy"` // the remedy
 }
 
-// Report is what came out.
+// Report is the result of all checks.
 type Report struct {
 	Subject  string    `json:"subject"`
 	Checks   int       `json:"checks"` // how many were made

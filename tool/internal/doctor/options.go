@@ -20,7 +20,7 @@ const (
 var settings = []struct {
 	variable string
 	readBy   []string
-	instead  string // what to set for Granary
+	instead  string // the setting for Granary
 }{
 	{"GRANARY_CONF", []string{inspect.Granary}, ""},
 	{"MALLOC_CONF", []string{"jemalloc", inspect.Granary}, "the same options in GRANARY_CONF"},

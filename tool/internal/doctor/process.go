@@ -14,7 +14,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// process is what is known about a running process.
+// process is the data about a running process.
 type process struct {
 	pid     int
 	running inspect.Running
@@ -45,7 +45,7 @@ func Process(w World, pid int) (Report, error) {
 		return Report{}, w.Proc.Explain(pid, err)
 	}
 	p := process{pid: pid, running: running}
-	if running.Name == inspect.Granary { // its own library knows best which options there are
+	if running.Name == inspect.Granary { // its own library has the list of its options
 		if options := OptionsOf(filepath.Join(w.Proc.Path(pid, "root"), running.Path)); options != nil {
 			w.Options = options
 		}

@@ -42,7 +42,7 @@ type HeldPage struct {
 	Stack   string `json:"stack,omitempty"` // of a sampled object on it
 }
 
-// showPages reads what arg names and prints its half-empty pages.
+// showPages reads the target and prints its half-empty pages.
 func (o options) showPages(ctx context.Context, env cli.Env, arg string) (err error) {
 	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// Kind is what a granule is used for.
+// Kind is the use of a granule.
 type Kind int
 
 // The kinds of granules.
@@ -19,7 +19,7 @@ const (
 	Clean   Kind = iota // free, not resident
 	Dirty               // free, not purged yet
 	Slab                // part of a slab
-	Object              // part of an object of its own, live
+	Object              // part of a live object of several granules
 	Kept                // such an object, free in a cache
 	Large               // part of a block
 	Damaged             // its description cannot be true

@@ -145,7 +145,7 @@ func (c *capture) first(name string) (value uint64, ok bool) {
 	return value, ok
 }
 
-// number is a cell of one number; one outside of what is captured is read by itself.
+// number is a cell of one number; a cell outside the captured memory is read separately.
 func (c *capture) number(name string) (uint64, error) {
 	if v, ok := c.first(name); ok {
 		return v, nil

@@ -24,7 +24,7 @@ type core struct {
 
 // A segment is memory that the core file holds.
 type segment struct {
-	start, end uint64 // end of what is in the file
+	start, end uint64 // end of the part in the file
 	offset     int64
 }
 
@@ -113,7 +113,7 @@ func parseCore(file *os.File) (*core, error) {
 type withoutSections struct{ file io.ReaderAt }
 
 func (w withoutSections) ReadAt(p []byte, at int64) (int, error) {
-	// Where they begin, and how many there are.
+	// Their offset and their number.
 	const offset, offsetEnd, count, countEnd = 0x28, 0x30, 0x3c, 0x40
 	n, err := w.file.ReadAt(p, at)
 	for i := range p[:n] {

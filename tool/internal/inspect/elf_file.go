@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readLimit bounds what is searched for strings in one program.
+// readLimit bounds the bytes that are searched for strings in one program.
 const readLimit = 64 << 20
 
 // An elfFile describes the allocator in an ELF file.
@@ -32,7 +32,7 @@ type identity struct {
 	size, time int64
 }
 
-// readBinary reads the ELF file at path; name is what the process calls it.
+// readBinary reads the ELF file at path; name is its path for the process.
 func readBinary(path, name string) (elfFile, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func rodata(f *elf.File) []byte {
 	if section == nil || section.Size > readLimit {
 		return nil
 	}
-	data, _ := section.Data() // what cannot be read says nothing
+	data, _ := section.Data() // an unreadable file is skipped
 	return data
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // The causes that prevent a target from being read. Errors of this package match one of them with
-// errors.Is, and their message says what is wrong and what to do.
+// errors.Is, and their message names the mistake and the remedy.
 var (
 	ErrNotGranary = errors.New("the process does not run Granary")
 	ErrNoRights   = errors.New("the process may not be read")

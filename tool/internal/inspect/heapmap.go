@@ -26,7 +26,7 @@ type HeapMap struct {
 	Damage     []string  // a message for each structure that contradicts another
 }
 
-// A TrackerState is what a tracker is used for.
+// A TrackerState is the use of a tracker.
 type TrackerState string
 
 // The states of a tracker.

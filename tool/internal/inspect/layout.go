@@ -229,7 +229,7 @@ func decodeLayout(all []byte) (*layout, error) {
 	return l, d.err
 }
 
-// check refuses what later steps rely on.
+// check refuses a layout without the parts that later steps need.
 func (l *layout) check(d *decoder) {
 	if len(l.classes) == 0 || len(l.classes) > 1<<8 {
 		d.fail("it lists %d classes", len(l.classes))
@@ -272,7 +272,7 @@ func (l *layout) check(d *decoder) {
 	}
 }
 
-// What Snapshot and HeapMap cannot do without.
+// The parts that Snapshot and HeapMap require.
 var neededConstants = []string{
 	"granule", "tracker", "cache.cursor_mask", "cache.count_shift", "classes.small", "classes.max", "cache.headers",
 	"cache.bytes", "cache.words", "cache.issued", "cache.initial", "cache.granted", "cache.held", "cache.turns", "cache.contentions",

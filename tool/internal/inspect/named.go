@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// ProcessUsage is what commands say when the argument that names a process is missing.
+// ProcessUsage is the message of commands when the argument that names a process is missing.
 const ProcessUsage = "the PID or the name of a process"
 
 // listed is how many processes of one name an error lists.

@@ -91,7 +91,7 @@ func (p mappedProcess) inspect(path string) (elfFile, error) {
 	if err != nil {
 		b, err = readBinary(path, path)
 	}
-	if err != nil { // replaced since it was loaded: its name is all there is
+	if err != nil { // replaced since it was loaded: only its name is known
 		if s, ok := byLibrary(path); ok {
 			return elfFile{kind: s.name, definesMalloc: true, soname: filepath.Base(strings.TrimSuffix(path, " (deleted)"))}, nil
 		}

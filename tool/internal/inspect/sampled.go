@@ -267,7 +267,7 @@ func (r *sampleReader) samples(s *Samples, started uint64) error {
 	return nil
 }
 
-// before reads what lived when sampling was switched on.
+// before reads the objects that were live when sampling was switched on.
 func (r *sampleReader) before(s *Samples) {
 	at := r.constant("head.live_before")
 	for class := range r.l.classes {

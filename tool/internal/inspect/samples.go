@@ -62,13 +62,13 @@ type Stack struct {
 	Lifetimes []float64
 }
 
-// InUse is what the stack allocated and the program has not freed.
+// InUse are the bytes that the stack allocated and the program has not freed.
 func (s Stack) InUse() Amount {
 	return Amount{s.Allocated.Samples - min(s.Allocated.Samples, s.Freed.Samples),
 		max(0, s.Allocated.Objects-s.Freed.Objects), max(0, s.Allocated.Bytes-s.Freed.Bytes)}
 }
 
-// An Amount is an estimate of a set of objects, and how many samples it comes from. Bytes are those
+// An Amount is an estimate of a set of objects, and its number of samples. Bytes are those
 // that the objects take, rounding included.
 type Amount struct {
 	Samples uint64

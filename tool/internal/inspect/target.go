@@ -56,7 +56,7 @@ func openProcess(fs procfs.FS, pid int) (*Target, error) {
 	return t, err
 }
 
-// Close closes the core file of the target, if there is one.
+// Close closes the target's core file, if it has one.
 func (t *Target) Close() error { return t.memory.close() }
 
 // Address is where the library is in the process. It changes with exec.

@@ -22,7 +22,7 @@ type walker struct {
 	l      *layout
 	c      *capture
 	h      *HeapMap
-	leaves map[uint64]uint64 // addresses of leaves, by number; 0 where there is none
+	leaves map[uint64]uint64 // addresses of leaves, by number; 0 for none
 	medium map[uint64]int    // index in h.Medium, by address
 }
 
@@ -193,7 +193,7 @@ func (w *walker) chunks() error {
 	return err
 }
 
-// leaf is the address of the part of the page map that covers an address; 0 if there is none.
+// leaf is the address of the part of the page map for an address; 0 if it has none.
 func (w *walker) leaf(address uint64) (uint64, error) {
 	index := address / w.l.constant("leaf")
 	if leaf, ok := w.leaves[index]; ok {

@@ -73,7 +73,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 // readings is how often a process is read in all.
 const readings = 24
 
-// A Report is what --json prints.
+// A Report is the output of --json.
 type Report struct {
 	Title    string        `json:"title"`
 	Seconds  float64       `json:"seconds"`
@@ -116,7 +116,7 @@ func (o options) watch(ctx context.Context, env cli.Env, rate uint64, arg string
 	if err != nil {
 		return err
 	}
-	built, _ := h.Named(ctx, f) // what has no name is shown as an address
+	built, _ := h.Named(ctx, f) // a function without a name is shown as an address
 	r := Report{Title: s.Title, Ended: h.Ended > 0, Seconds: time.Since(begin).Seconds(), Readings: w.Readings(), Rate: session.Rate,
 		OldAge: w.OldAge().Seconds(), Stacks: []ReportStack{}}
 	suspects := w.Suspects()
@@ -171,7 +171,7 @@ func (w *Watch) Follow(ctx context.Context, session *profile.Session, length tim
 	return h, nil
 }
 
-// ended is what was read last of a process that is gone.
+// ended is the last reading of a process that has ended.
 func ended(session *profile.Session, last profile.Heap) (profile.Heap, error) {
 	if last.Samples == nil {
 		return last, fmt.Errorf("process %d ended before it could be read: `granary leaks -- COMMAND` reports at the end of a program", session.Subject.PID)
@@ -222,7 +222,7 @@ func (r Report) write(env cli.Env) {
 // fewestReadings is how many growth is judged by.
 const fewestReadings = 6
 
-// writeShort is the report of a watch that was too short to judge growth: what was in use at its end.
+// writeShort is the report of a watch that was too short to judge growth: the live bytes at its end.
 func (r Report) writeShort(out io.Writer) {
 	if !r.Ended || len(r.Stacks) == 0 {
 		fmt.Fprintln(out, "That was too short to judge growth: watch longer with --for.")

@@ -43,13 +43,13 @@ func (w *Watch) Add(s *inspect.Samples) bool {
 	return same
 }
 
-// Readings is how many there are.
+// Readings is the number of readings.
 func (w *Watch) Readings() int { return len(w.readings) }
 
 // A Suspect is a stack that has more and more in use.
 type Suspect struct {
 	Stack int // index into Samples.Stacks of the last reading
-	// PerMinute is by how many bytes a minute what it has in use grows: the median of the slopes
+	// PerMinute is the growth of its live bytes per minute: the median of the slopes
 	// between all pairs of readings. AtLeast is the lower end of an interval of 99 %: of this growth, or
 	// of what stays of the oldest allocations of the watch, whichever is less. A leak shows in both;
 	// what merely lives long shows in the first, and luck in one of them.

@@ -16,7 +16,7 @@ type Part struct {
 // An Account holds the requests of a subject, by structure.
 type Account struct {
 	Title string
-	Unit  string // what is counted: "key"
+	Unit  string // the counted thing: "key"
 	Count uint64
 	Parts []Part
 	// At are the requests of the same mixture with that many units.

@@ -66,7 +66,7 @@ func (s containerSpec) pairs() bool { return s.Kind == "map" || s.Kind == "unord
 
 func up(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// object is the size and alignment of what a node holds.
+// object is the size and alignment of the content of a node.
 func (s containerSpec) object() (size, align uint64) {
 	if !s.pairs() {
 		return s.Key.Size, s.Key.Align

@@ -71,7 +71,7 @@ func serverNames() (names []string) {
 	return names
 }
 
-// limitFlags declares the settings under Redis' own names; what is returned sets those that were given.
+// limitFlags declares the settings under Redis' own names; the returned function applies those that were given.
 func limitFlags(fs *pflag.FlagSet) func(*redis.Limits) {
 	given := redis.Servers[0].Limits
 	for _, limit := range given.Named() {

@@ -23,7 +23,7 @@ const sessionBytes = 27400
 // allocator's header.
 const bufferExtra, blockLess = 32, 8
 
-// fixed are the requests that no variable changes, with how many there are.
+// fixed are the requests that no variable changes, and their numbers.
 var fixed = map[uint64]float64{40: 1, 120: 1, 152: 1, 216: 1, 280: 4, 344: 1, 520: 1, 1016: 2, 1048: 1}
 
 // Session is the object, Buffers those for packets, Blocks those that statements and transactions

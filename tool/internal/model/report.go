@@ -66,7 +66,7 @@ type Structure struct {
 	Requested float64 `json:"requested"`
 }
 
-// run makes the account and prints it. The allocators are read first, as what limits save depends on one.
+// run computes the account and prints it. The allocators are read first, because the savings of limits depend on one.
 func (o output) run(ctx context.Context, env cli.Env, make func(ctx context.Context, allocators []cost.Allocator) (Account, error)) error {
 	memory, err := parseBytes("memory", *o.memory)
 	if err != nil {

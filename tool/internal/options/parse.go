@@ -16,7 +16,7 @@ import (
 )
 
 // Normal is a setting as the library takes it, NAME:VALUE: of NAME=VALUE, a size with a unit becomes bytes, a duration
-// milliseconds. The error says what is wrong with it.
+// milliseconds. The error names the mistake.
 func Normal(known []inspect.Option, setting string) (string, error) {
 	i := strings.IndexAny(setting, ":=")
 	if i < 0 {

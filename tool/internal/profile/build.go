@@ -44,7 +44,7 @@ type Heap struct {
 	Taken   time.Time
 	Samples *inspect.Samples
 	Modules []inspect.Module
-	Before  []inspect.Before // what of the objects from before the profile is still live
+	Before  []inspect.Before // objects from before the profile that are still live
 	Pins    *Pins            // nil: not computed
 	Arenas  Arenas
 	// Ended is set when the process ended while it was sampled: how long before its end this was read.

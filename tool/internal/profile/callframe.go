@@ -21,7 +21,7 @@ type frameFunction struct {
 	program    []byte
 }
 
-// frameCommon is what functions share.
+// frameCommon has the entries that functions share.
 type frameCommon struct {
 	codeAlign    uint64
 	dataAlign    int64

@@ -2,7 +2,7 @@ package profile
 
 import "encoding/binary"
 
-// A frameReader takes numbers off bytes; short says that there were too few.
+// A frameReader reads numbers from bytes; short says that there were too few bytes.
 type frameReader struct {
 	b     []byte
 	short bool

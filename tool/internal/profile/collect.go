@@ -80,7 +80,7 @@ func (s *Session) stopWithin(wait time.Duration) error {
 	return nil
 }
 
-// Read reads what there is now. With pins it also reads the map of the heap.
+// Read reads the present samples. With pins it also reads the map of the heap.
 func (s *Session) Read(pins bool) (Heap, error) {
 	h := Heap{Title: s.Subject.Title, Library: s.Subject.Library, Taken: time.Now()}
 	var err error

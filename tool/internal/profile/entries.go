@@ -14,11 +14,11 @@ import (
 
 // An Entry is the sum of all samples with the same names in their stacks.
 type Entry struct {
-	Stack  []string // functions, the innermost first; "0x4010 in libx.so" where there is no name
+	Stack  []string // functions, the innermost first; "0x4010 in libx.so" without a name
 	Values []int64  // as in the profile
 }
 
-// Entries adds up what has the same names, the largest value of kind `index` first.
+// Entries adds up stacks with the same names, the largest value of kind `index` first.
 func Entries(p *profile.Profile, index int) []Entry { return entriesBy(p, index, Names) }
 
 func entriesBy(p *profile.Profile, index int, names func(*profile.Sample) []string) []Entry {
@@ -47,7 +47,7 @@ func entriesBy(p *profile.Profile, index int, names func(*profile.Sample) []stri
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// folded shows what was live before the profile as one.
+// folded merges the objects from before the profile.
 func folded(s *profile.Sample) []string {
 	names := Names(s)
 	if n := len(names); n > 0 && names[n-1] == BeforeFrame {

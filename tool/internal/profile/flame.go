@@ -65,7 +65,7 @@ const (
 	flameGlyph = 6.6 // width of a character
 )
 
-// WriteFlame draws a flame graph as SVG: callers above, what they call below, and as wide as their
+// WriteFlame draws a flame graph as SVG: callers above their callees, and as wide as their
 // value. It needs no other program; a browser shows the whole name when the mouse rests on a box.
 func WriteFlame(w io.Writer, p *profile.Profile, index int, title string) error {
 	root := tree(p, index)
@@ -114,7 +114,7 @@ func (f flame) draw(n *node, left float64, top int) {
 	}
 }
 
-// color is always the same for a name: what is not a function is grey, the rest warm.
+// color is always the same for a name: grey for names that are no function, warm for functions.
 func color(name string) string {
 	if name == "all" || name[0] == '[' {
 		return "#d5d7da"

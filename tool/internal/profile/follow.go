@@ -18,7 +18,7 @@ const (
 )
 
 // Follow samples for a while, or until ctx is done, and reads the process at the end. The samples are in the process:
-// should it end before, what was read last is what there is.
+// if it ends before, the last reading is the result.
 func (s *Session) Follow(ctx context.Context, wait time.Duration) (Heap, error) {
 	var last Heap
 	pid, end, pause := s.Subject.PID, time.Now().Add(wait), firstReading
@@ -42,7 +42,7 @@ func (s *Session) Follow(ctx context.Context, wait time.Duration) (Heap, error) 
 	}
 }
 
-// ended is the last reading of a process that is gone.
+// ended is the last reading of a process that has ended.
 func (s *Session) ended(last Heap) (Heap, error) {
 	if last.Samples == nil || !last.Samples.Collected {
 		return last, fmt.Errorf("process %d ended before a sample of it could be read: start it with `granary leaks -- COMMAND`, which reports at the end of a program", s.Subject.PID)

@@ -52,7 +52,7 @@ func WriteHeapV2(w io.Writer, p *profile.Profile) error {
 				addresses = append(addresses, fmt.Sprintf(" %#x", l.Address+1))
 			}
 		}
-		if len(addresses) > 0 { // what was live before has no addresses; it is in the total only
+		if len(addresses) > 0 { // objects from before the profile have no addresses; they are in the total only
 			fmt.Fprintf(out, "@%s\n  t*: %s\n", strings.Join(addresses, ""), counts(s.Value))
 		}
 	}

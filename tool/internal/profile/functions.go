@@ -158,7 +158,7 @@ func (r *Recording) nameRest(p *profile.Profile) {
 	}
 }
 
-// Flat is the value of each function without what it calls, and the sum.
+// Flat is the value of each function without its callees, and the sum.
 func Flat(p *profile.Profile, index int) (by map[string]int64, total int64) {
 	by = map[string]int64{}
 	for _, s := range p.Sample {

@@ -62,7 +62,7 @@ func innermost(m cpushare.Moment) frame {
 	return frame{at: m.Address, lookup: m.Address, stack: m.Stack, frame: m.Frame, link: m.Link, moment: m}
 }
 
-// read is a word of the stack; 0 beyond what the sample has of it.
+// read is a word of the stack; 0 beyond the part in the sample.
 func (f *frame) read(address uint64) uint64 {
 	if i := address - f.moment.Stack; i+8 <= uint64(len(f.moment.Top)) && i+8 >= 8 {
 		return binary.NativeEndian.Uint64(f.moment.Top[i:])

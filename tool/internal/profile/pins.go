@@ -13,7 +13,7 @@ import (
 type Pins struct {
 	Stacks []float64 // unused bytes of pinned pages, estimated, by index of Samples.Stacks
 	Total  uint64    // unused bytes of all pinned pages: exact
-	Pages  uint64    // how many such pages there are
+	Pages  uint64    // the number of such pages
 }
 
 // Unknown are the idle bytes that no sampled object answers for: held by what was allocated before the

@@ -81,7 +81,7 @@ func setupDiff(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// Subtract is after less before: what grew is positive.
+// Subtract is after less before: growth is positive.
 func Subtract(after, before *profile.Profile) (*profile.Profile, error) {
 	less := before.Copy()
 	less.Scale(-1)
@@ -148,7 +148,7 @@ func reports(env cli.Env, p *profile.Profile, kinds map[string]*bool, report []s
 	return v.Report(flags...)
 }
 
-// load reads profiles, adds them up, and names what has no names.
+// load reads profiles, adds them up, and names the locations without a name.
 func load(ctx context.Context, env cli.Env, paths []string) (*profile.Profile, []string, error) {
 	var all []*profile.Profile
 	for _, path := range paths {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// A Web is what to show.
+// A Web is the content of the page.
 type Web struct {
 	Profile *profile.Profile
 	Type    string    // of the sample value that is shown first
@@ -101,7 +101,7 @@ func (f fetcher) Fetch(source string, _, _ time.Duration) (*profile.Profile, str
 	return f.profile.Copy(), source, nil
 }
 
-// webNames leaves the names as they are: the profile already has them.
+// webNames keeps the names: the profile already has them.
 type webNames struct{}
 
 func (webNames) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }

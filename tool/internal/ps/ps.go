@@ -180,7 +180,7 @@ func Orders() []string {
 	return out
 }
 
-// Sort orders the list; equal rows by PID. It is false when there is no such order.
+// Sort orders the list; equal rows by PID. It is false for an unknown order.
 func (l *List) Sort(by string) bool {
 	order, ok := orders[by]
 	if ok {

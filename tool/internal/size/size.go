@@ -38,7 +38,7 @@ type Cost struct {
 	Request  uint64  `json:"request"`
 	Takes    uint64  `json:"takes"`
 	Rounding uint64  `json:"rounding"`
-	Slab     uint64  `json:"slab,omitempty"` // 0: a span or block of its own
+	Slab     uint64  `json:"slab,omitempty"` // 0: a separate span or block
 	Objects  uint64  `json:"objects,omitempty"`
 	Each     float64 `json:"each"`
 	Glibc    uint64  `json:"glibc"`
@@ -82,7 +82,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// Of is what a request costs under classes, which ascend.
+// Of is the cost of a request under classes, which ascend.
 func Of(classes []inspect.Class, request, align uint64) Cost {
 	c := Cost{Request: request, Glibc: glibc(request), Jemalloc: jemalloc(request, align)}
 	for _, class := range classes {
@@ -106,7 +106,7 @@ func Of(classes []inspect.Class, request, align uint64) Cost {
 
 func up(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// glibc is what a chunk takes, its header included: 16-byte steps from 32, and from 128 KiB whole
+// glibc is the size of a chunk with its header: 16-byte steps from 32, and from 128 KiB whole
 // pages. With a larger alignment the chunk is as large; what it is cut from has free ends.
 func glibc(request uint64) uint64 {
 	const header, least, ownMapping = 8, 32, 128 << 10

@@ -77,7 +77,7 @@ func NewFinder(getenv func(string) string) *Finder {
 
 func (f *Finder) jitted(address uint64) []Frame { return f.Jitted.frames(address) }
 
-// object is the file of a mapping; nil if there is none here that is the same and has symbols.
+// object is the file of a mapping; nil if no identical file with symbols exists here.
 func (f *Finder) object(ctx context.Context, m *profile.Mapping) *object {
 	if f.objects == nil {
 		f.objects = map[string]*object{}

@@ -71,7 +71,7 @@ func (f *Finder) OfProcess(proc procfs.FS, pid int) {
 
 const maxJITMap = 1 << 28
 
-// readJITMap is empty where there is no map, which is the rule.
+// readJITMap is empty without a map, the usual case.
 func readJITMap(path string) JITMap {
 	file, err := openFile(path)
 	if err != nil {

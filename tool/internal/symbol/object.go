@@ -57,7 +57,7 @@ func progs(f *elf.File) []*elf.Prog {
 // useful is false where nothing can be named.
 func (o *object) useful() bool { return len(o.functions) > 0 || o.lines != nil }
 
-// functionsOf reads the symbol table, or what is exported if there is none.
+// functionsOf reads the symbol table; without one, the exported symbols.
 func functionsOf(f *elf.File) []function {
 	symbols, err := f.Symbols()
 	if err != nil || !anyFunction(symbols) {
@@ -87,7 +87,7 @@ func anyFunction(symbols []elf.Symbol) bool {
 // virtual is the address in the file's own terms of a place in the file.
 func (o *object) virtual(offset uint64) (uint64, bool) {
 	for _, s := range o.segments {
-		// The kernel maps whole pages: what is before the segment on its first page belongs to it.
+		// The kernel maps whole pages: the bytes before the segment on its first page belong to it.
 		if begin := s.Off &^ (codePage - 1); offset >= begin && offset < s.Off+s.Filesz {
 			return s.Vaddr - s.Off + offset, true
 		}

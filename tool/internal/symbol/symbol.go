@@ -28,7 +28,7 @@ type Outcome struct {
 	Missing          []string // a message for each file without symbols
 }
 
-// Symbolize names the locations of p that have no name yet. What cannot be named stays an address,
+// Symbolize names the locations of p that have no name yet. A location without a name stays an address,
 // with its file and build id, so that it can be named elsewhere.
 func (f *Finder) Symbolize(ctx context.Context, p *profile.Profile) Outcome {
 	var out Outcome

@@ -72,7 +72,7 @@ func (p *Progress) draw(label string) {
 	fmt.Fprintf(p.out, "\r\x1b[K%s", Bar(label, p.done, p.total, p.now().Sub(p.start), p.width-1))
 }
 
-// Remaining extrapolates the time left from what the done parts took; false before the first.
+// Remaining extrapolates the remaining time from the time of the finished parts; false before the first.
 func Remaining(done, total int, elapsed time.Duration) (time.Duration, bool) {
 	if done <= 0 || total <= 0 {
 		return 0, false

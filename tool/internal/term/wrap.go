@@ -57,7 +57,7 @@ func glued(paragraph string, width int) string {
 }
 
 // Paragraphs wraps each paragraph of a text that is broken into lines already. Lines that begin with a
-// space stay as they are.
+// space are unchanged.
 func Paragraphs(body string, width int) string {
 	var out []string
 	for paragraph := range strings.SplitSeq(body, "\n\n") {

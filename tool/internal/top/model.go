@@ -60,7 +60,7 @@ type (
 
 var orders = []string{"rss", "live", "ratio", "pid", "allocator", "command"}
 
-// New is the first screen: the list, or the only process if there is one.
+// New is the first screen: the list, or the process if only one is given.
 func New(source Source, interval time.Duration, pids []int) Model {
 	m := Model{source: source, interval: interval, width: 80, height: 24}
 	if len(pids) == 1 {
@@ -76,7 +76,7 @@ func (m Model) tick() tea.Cmd {
 	return tea.Tick(m.interval, func(time.Time) tea.Msg { return tickMsg{} })
 }
 
-// ask reads what the present screen shows, away from the screen.
+// ask reads the data of the present screen in the background.
 func (m Model) ask() tea.Cmd {
 	source, pid, round := m.source, m.pid, m.round
 	return func() tea.Msg {
@@ -94,7 +94,7 @@ func (m Model) ask() tea.Cmd {
 	}
 }
 
-// Update is what a message changes.
+// Update applies a message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -169,7 +169,7 @@ func (m *Model) takeSample(msg sampleMsg) {
 	}
 }
 
-// key is what a key does; keys is the table of them.
+// key is the effect of a key; keys is the table of keys.
 func (m Model) key(name string) (tea.Model, tea.Cmd) {
 	m.note = ""
 	if m.helping {
@@ -245,7 +245,7 @@ func (m Model) last() (Sample, bool) {
 	return m.samples[len(m.samples)-1], true
 }
 
-// figure is a figure of the heap, 0 where there is none.
+// figure is a figure of the heap; 0 if the heap has no such figure.
 func figure(s *inspect.Snapshot, name string) uint64 {
 	if s == nil {
 		return 0

@@ -29,7 +29,7 @@ type Stacks struct {
 type StackRow struct {
 	Names     []string // innermost first
 	PerSecond float64  // allocated
-	Growth    float64  // of what is in use, a minute
+	Growth    float64  // of the live bytes, per minute
 	InUse     float64
 }
 
@@ -135,7 +135,7 @@ type stackSession struct {
 // rateInterval is the time that rates and growth are computed over.
 const rateInterval = 30 * time.Second
 
-// Stacks switches sampling on in process pid unless it is on, and reads what there is.
+// Stacks switches sampling on in process pid unless it is on, and reads the samples.
 func (l Live) Stacks(ctx context.Context, pid int) (Stacks, error) {
 	p := l.Profiler
 	p.mutex.Lock()
@@ -184,7 +184,7 @@ func (s *stackSession) take(ctx context.Context, h profile.Heap) Stacks {
 		s.history = s.history[1:]
 	}
 	if len(s.names) < len(now.Stacks) { // new stacks
-		built, _ := h.Named(ctx, s.finder) // what has no name is shown as an address
+		built, _ := h.Named(ctx, s.finder) // a function without a name is shown as an address
 		for i, locations := range built.Stacks {
 			s.names[i] = profile.NamesOf(locations)
 		}

@@ -44,7 +44,7 @@ func (m Model) View() string {
 	return strings.Join(append(body, m.foot()), "\n")
 }
 
-// foot is the last line: what the last key did, or which keys there are.
+// foot is the last line: the effect of the last key, or the list of keys.
 func (m Model) foot() string {
 	if m.note != "" {
 		return cut(bold.Render(m.note), m.width)

@@ -65,7 +65,7 @@ func summarized(act func(cli.Env, Summary) error) cli.Action {
 	})
 }
 
-// read summarizes a trace, and says on stderr what is wrong with it.
+// read summarizes a trace, and reports mistakes in it on stderr.
 func read(env cli.Env, path string) (Summary, error) {
 	t, err := Open(path)
 	if err != nil {
@@ -132,7 +132,7 @@ func programOf(h Header) string {
 	return fmt.Sprintf("%s (process %d)", cmp.Or(h.Program, "unknown"), h.PID)
 }
 
-// remarks are what limits the trace, where something does.
+// remarks are the limits of the trace, if any.
 func remarks(s Summary) [][]string {
 	var out [][]string
 	if s.Header.Sample > 1 {

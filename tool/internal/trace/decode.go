@@ -19,7 +19,7 @@ var errDamaged = errors.New("no event")
 
 // A decoder reads the events of one chunk.
 type decoder struct {
-	data    []byte // what is left of it
+	data    []byte // the rest of it
 	ticks   uint64
 	address uint64
 }

@@ -21,7 +21,7 @@ var diff = cli.Command{
 	Setup:    diffSetup,
 }
 
-// A Change is what became of a size.
+// A Change compares a size in two traces.
 type Change struct {
 	Size          uint64
 	Before, After Group

@@ -30,7 +30,7 @@ type Event struct {
 	Object uint64 // number of the object that begins; of the one that ends, for Free
 	Size   uint64 // requested bytes of Object
 	Align  uint64 // requested alignment of Object; 1 if the call named none
-	Old    Object // what ends: for Free and Realloc
+	Old    Object // the object that ends: for Free and Realloc
 }
 
 // An Object is a live object.
@@ -47,7 +47,7 @@ func (e Event) Begins() bool { return e.Kind != Free }
 // Ends reports whether an object ends with the event.
 func (e Event) Ends() bool { return e.Kind == Free || e.Kind == Realloc }
 
-// Header holds what a trace says about itself.
+// Header describes a trace.
 type Header struct {
 	Program   string        `json:"program"`
 	Allocator string        `json:"allocator"` // the library that served the calls

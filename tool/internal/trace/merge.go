@@ -261,7 +261,7 @@ func (m *merge) begin(c *cursor, e Event) {
 	}
 	by := at.early[0]
 	at.early = at.early[1:]
-	if !near(at.freed, r.ticks) { // it freed what is not in the trace
+	if !near(at.freed, r.ticks) { // it freed an object that is not in the trace
 		m.found.UnknownFrees++
 		at.objects = append(at.objects, o)
 		return

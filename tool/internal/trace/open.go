@@ -19,7 +19,7 @@ type Trace struct {
 	mapped   []byte
 }
 
-// content is what the two formats have in common.
+// content is common to both formats.
 type content interface {
 	events(found *Findings) iter.Seq[Event]
 }

@@ -27,7 +27,7 @@ type packer struct {
 	err     error
 }
 
-// Packed says what a packed trace holds.
+// Packed describes a packed trace.
 type Packed struct {
 	Events   uint64   `json:"events"`
 	Threads  int      `json:"threads"`
@@ -71,7 +71,7 @@ func PackFile(path string, anonymous bool) (Packed, error) {
 	if err != nil {
 		return Packed{}, err
 	}
-	defer os.Remove(part) // gone if all went well
+	defer os.Remove(part) // renamed if all went well
 	buffered := bufio.NewWriter(file)
 	end, err := Pack(buffered, t)
 	if err = cmp.Or(err, buffered.Flush(), file.Close()); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // A packed trace holds the events in their order over all threads, with numbers of objects in place of addresses. It is a
-// header, then blocks of compressed events; a block of no events ends it and says what there was.
+// header, then blocks of compressed events; a block without events ends it and has the totals.
 const (
 	packedMagic   = "grantrc\n"
 	packedVersion = 1
@@ -141,7 +141,7 @@ func (u *unpacker) end(content []byte, found *Findings) error {
 
 var errStopped = errors.New("stopped by the reader")
 
-// An unpacker holds what an event may refer to.
+// An unpacker holds the state that an event may refer to.
 type unpacker struct {
 	data    []byte
 	thread  uint32

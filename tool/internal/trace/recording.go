@@ -20,7 +20,7 @@ type recording struct {
 	threads map[uint32][]segment
 }
 
-// readRecording indexes the chunks. What is wrong in a chunk ends that chunk, and is a finding.
+// readRecording indexes the chunks. A mistake in a chunk ends that chunk and is reported.
 func readRecording(data []byte, found *Findings) (*recording, error) {
 	header, err := readRecordingHeader(data)
 	if err != nil {

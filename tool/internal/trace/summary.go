@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Summary is what a trace holds. In a sampled trace, the figures are those of the sample.
+// A Summary describes the content of a trace. In a sampled trace, the figures are those of the sample.
 type Summary struct {
 	Header    Header   `json:"header"`
 	Findings  Findings `json:"findings"`
@@ -24,7 +24,7 @@ type Summary struct {
 	ByDoubled []Group  `json:"by_size_range"` // sizes up to a power of two, in their order
 }
 
-// Live is what was live at a moment.
+// Live are the live objects of a moment.
 type Live struct {
 	Time    time.Duration `json:"time_ns"`
 	Objects uint64        `json:"objects"`
@@ -125,7 +125,7 @@ func (s *summing) change(g *Group, by int) {
 	}
 }
 
-// peakPassed keeps what was live at the peak, before the first object of it ends.
+// peakPassed keeps the live objects of the peak, before the first of them ends.
 func (s *summing) peakPassed() {
 	if !s.atTop {
 		return

@@ -18,7 +18,7 @@ import (
 type Goal struct {
 	Name  string // as given on the command line
 	Title string
-	Word  string // what more of is worse: "memory", "time"
+	Word  string // the cost: "memory", "time"
 	takes func(result.Row) bool
 }
 

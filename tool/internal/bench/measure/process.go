@@ -29,7 +29,7 @@ type Spec struct {
 	Credential *syscall.Credential
 }
 
-// A Process is a started program with a process group of its own.
+// A Process is a started program in a separate process group.
 type Process struct {
 	pid   int
 	group int
@@ -96,7 +96,7 @@ func (p *Process) PID() int { return p.pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Stop ends the process and its group: kindly, then after grace by force. It returns once it is gone.
+// Stop ends the process and its group: by SIGTERM, after grace by SIGKILL. It returns after the process has ended.
 func (p *Process) Stop(grace time.Duration) { p.StopBy(syscall.SIGTERM, grace) }
 
 // StopBy is Stop with another signal than SIGTERM.
@@ -110,7 +110,7 @@ func (p *Process) StopBy(kind syscall.Signal, grace time.Duration) {
 		case <-time.After(grace):
 		}
 	}
-	_ = syscall.Kill(-p.group, syscall.SIGKILL) // what is left of the group, usually nothing
+	_ = syscall.Kill(-p.group, syscall.SIGKILL) // the rest of the group, usually none
 	<-p.done
 	p.held.release()
 }

@@ -36,7 +36,7 @@ type Usage struct {
 const launcher = `( exec 4<&- 5>&-; read go <&3; exec 3<&-; %s exec "$@" ) >&5 2>&5 & program=$!
 ( trap '' HUP INT QUIT TERM; exec 3<&- 5>&-; read end <&4; kill -KILL 0 ) >/dev/null 2>&1 & echo $program $!`
 
-// held is what keeps a launched program waiting, and what guards it.
+// held keeps a launched program waiting, and guards it.
 type held struct {
 	gate, lifeline *os.File
 	guard          int
@@ -116,7 +116,7 @@ func (p *Process) fork(spec Spec, variables []string, log *os.File) error {
 	}
 	if err != nil {
 		opener.Close()
-		lifeline.Close() // which ends what was forked
+		lifeline.Close() // which ends the forked processes
 		return fmt.Errorf("launch %s: %w", spec.Path, err)
 	}
 	p.group = shell.Process.Pid

@@ -36,7 +36,7 @@ func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, erro
 	})
 }
 
-// A Spec describes what a session of small programs measures.
+// A Spec describes a session of small programs.
 type Spec struct {
 	Scenario string
 	Suite    Suite

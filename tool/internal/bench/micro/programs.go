@@ -1,5 +1,5 @@
-// Package micro measures allocators with small programs of known access patterns. What is run, and
-// what is read from each program, is data: a suite file.
+// Package micro measures allocators with small programs of known access patterns. The programs, and
+// the metrics of each, are data: a suite file.
 package micro
 
 import (
@@ -21,7 +21,7 @@ type Suite struct {
 	Programs []Program `toml:"program"`
 }
 
-// A Program is one row of a suite: an executable, its arguments, and what it prints.
+// A Program is one row of a suite: an executable, its arguments, and its metrics.
 type Program struct {
 	Name       string   `toml:"name"`
 	Executable string   `toml:"program"` // like Name when empty

@@ -16,7 +16,7 @@ const firstWarmed = 512 << 20
 // take free memory away; without a warmer the first program would wait for the host to return this memory,
 // and the next program would not.
 type warmer struct {
-	most  int64            // bytes, so that it is never what runs the machine out of memory
+	most  int64            // bytes, so that it never exhausts the machine's memory
 	peaks map[string]int64 // of each program, bytes
 	touch func(bytes int64)
 }

@@ -183,7 +183,7 @@ type Change struct {
 	A, B      float64 // medians
 }
 
-// Changes compares what two results have in common, the largest change first.
+// Changes compares the common rows of two results, the largest change first.
 func Changes(a, b *result.Results, only string) []Change {
 	var out []Change
 	for _, row := range a.Rows {

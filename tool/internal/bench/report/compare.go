@@ -28,7 +28,7 @@ type Cell struct {
 	Cost       float64 // how many times worse than the reference, by the medians; below 1 is better
 	Comparison estimate.Comparison
 	Best       bool // the best of the row
-	Reference  bool // what the row's ratios are to
+	Reference  bool // the reference of the row's ratios
 	Noise      bool // no difference from the reference is shown
 }
 

@@ -22,7 +22,7 @@ var files embed.FS
 
 var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "page.html.tmpl"))
 
-// content is what the template shows.
+// content is the data of the template.
 type content struct {
 	Results         *result.Results
 	ComparesGranary bool // Granary and a peer are among the allocators

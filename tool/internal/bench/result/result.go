@@ -127,13 +127,13 @@ func (s *Sample) Count(h Histogram) { s.histograms = append(s.histograms, h) }
 // Note records a remark about all results of the run.
 func (s *Sample) Note(note string) { s.notes = append(s.notes, note) }
 
-// Ran records when the run was and what disturbed it.
+// Ran records the time of the run and its disturbances.
 func (s *Sample) Ran(run Run) { s.run = &run }
 
 // Empty reports whether the sample has no values.
 func (s *Sample) Empty() bool { return len(s.order) == 0 }
 
-// A Run is one visit of one allocator, and what the rest of the machine did meanwhile.
+// A Run is one visit of one allocator, and the activity of the rest of the machine.
 type Run struct {
 	Allocator string    `json:"contender"`
 	Round     int       `json:"round"`

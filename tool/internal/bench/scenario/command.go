@@ -59,7 +59,7 @@ func (s Scenario) setup(fs *pflag.FlagSet) cli.Action {
 	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error { return s.Execute(ctx, env, in) })
 }
 
-// check fills in what the command line leaves open.
+// check sets the options that the command line leaves out.
 func (in *Invocation) check(s Scenario) (err error) {
 	if in.Quick && in.long {
 		return cli.Usagef("--quick and --long exclude each other; give one")

@@ -11,7 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
-// A noise measures what the rest of the machine did during a visit: CPU time that neither this process
+// A noise measures the rest of the machine during a visit: CPU time that neither this process
 // nor a child of its used, and time that the hypervisor gave to others.
 type noise struct {
 	proc   procfs.FS

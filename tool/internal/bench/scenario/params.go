@@ -33,7 +33,7 @@ type Param struct {
 	Quick string   // like Full when empty
 	Long  string   // like Full when empty
 	Least int      // of a Number or of each of Numbers
-	OneOf []string // the Words that there are; nil is any
+	OneOf []string // the allowed Words; nil is any
 }
 
 // A Size selects a column of the parameters' defaults.

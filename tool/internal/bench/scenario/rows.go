@@ -44,7 +44,7 @@ func LatencyRows(metrics ...string) []result.Row {
 	return out
 }
 
-// StartPhase starts the server and records what it occupies at first.
+// StartPhase starts the server and records its RSS.
 func StartPhase(start func(context.Context, *Visit) error) Phase {
 	return Phase{"start", []result.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
 		if err := start(ctx, v); err != nil {
@@ -59,7 +59,7 @@ func StartPhase(start func(context.Context, *Visit) error) Phase {
 // WarmUp is load before anything is recorded.
 func WarmUp(load func(context.Context, *Visit) error) Phase { return Phase{Name: "warm-up", Do: load} }
 
-// IdlePhase leaves the server alone for the parameter called settle, and records what is left.
+// IdlePhase leaves the server idle for the time of the parameter settle, and records its RSS.
 func IdlePhase() Phase {
 	return Phase{"idle after the load", []result.Row{LowerRow(MetricRSS, "bytes")}, func(ctx context.Context, v *Visit) error {
 		if _, err := v.Settle(ctx, v.Values.Duration("settle")); err != nil {
@@ -91,7 +91,7 @@ func wholePhase(memory string) Phase {
 }
 
 func whole(_ context.Context, v *Visit) error {
-	cpu, err := v.Server.CPUSeconds() // without what stopping takes
+	cpu, err := v.Server.CPUSeconds() // without the time of stopping
 	if err != nil {
 		return err
 	}

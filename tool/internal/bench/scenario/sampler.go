@@ -18,7 +18,7 @@ const wholeEvery = 10
 // The series of the costly figures.
 const (
 	seriesPSS  = "PSS"
-	seriesHeap = "heap" // anonymous memory: what the server allocated, and its stacks
+	seriesHeap = "heap" // anonymous memory: the server's heap and stacks
 )
 
 // A Watch reads a server's resident size and CPU time again and again while something else happens.
@@ -27,7 +27,7 @@ type Watch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	start  time.Time
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	rss    [][2]float64
 	cpu    [][2]float64
 	pss    [][2]float64

@@ -31,7 +31,7 @@ type Scenario struct {
 	Params   []Param
 	// Privileged scenarios need rights or devices that most machines do not give; a suite need not have them.
 	Privileged bool
-	// Prepare makes once what every visit needs, such as a filled data folder; nil when nothing.
+	// Prepare makes data that every visit needs, such as a filled data folder, once; nil for none.
 	Prepare func(ctx context.Context, shared *Shared) error
 	// Phases lists a visit in order. It is called anew for each visit, so that phases may share state.
 	Phases func(v Values) []Phase

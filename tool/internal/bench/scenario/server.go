@@ -123,7 +123,7 @@ func (s *Server) loads(ctx context.Context, environ []string, c allocators.Alloc
 	return fmt.Errorf("%s did not take effect: the loader does not load it into %s", c.Name, s.spec.Name)
 }
 
-// join puts the server into a memory control group of its own, where one can be made.
+// join moves the server into a new memory control group, if one can be made.
 func (s *Server) join() {
 	g, err := measure.MakeGroup(s.proc)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Server) join() {
 	s.group = g
 }
 
-// leave removes the server's control group once the server is gone.
+// leave removes the server's control group after the server has ended.
 func (s *Server) leave() {
 	if s.group != nil {
 		s.group.Remove()
@@ -234,7 +234,7 @@ func first(proc procfs.FS, pid int, otherwise error) (string, error) {
 	return running.Path, err
 }
 
-// Stop ends the server. It returns once it is gone.
+// Stop ends the server. It returns after the server has ended.
 func (s *Server) Stop() {
 	if s.process == nil {
 		return

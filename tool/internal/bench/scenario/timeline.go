@@ -15,7 +15,7 @@ type timeline struct {
 	done  chan struct{}
 	once  sync.Once
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	server *Server
 	points [][2]float64
 	every  int // only each so many ticks are kept

@@ -27,7 +27,7 @@ type tunable struct {
 }
 
 // tunables are the few options that matter, by allocator. Each has at most some values: the search is
-// one option at a time, then what helped together.
+// one option at a time, then the helpful ones together.
 var tunables = []tunable{
 	{"granary", []string{"rss"}, "dirty_decay_ms", "0", ""},
 	{"granary", []string{"rss"}, "dirty_decay_ms", "100", ""},
@@ -67,7 +67,7 @@ func (t tunable) setting() string { return t.option + "=" + t.value }
 
 func (t tunable) variant(base string) string { return base + ":" + t.setting() }
 
-// tune measures each candidate beside the plain allocator, then what helped together.
+// tune measures each setting beside the plain allocator, then the helpful ones together.
 func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
 	goal, err := advice.Find(in.Goal)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
 	return conclude(env.Stdout, results, goal, best, base, s.Name)
 }
 
-// step measures allocators; with --out into a folder of its own.
+// step measures allocators; with --out into a separate folder.
 func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, selected []string, folder string) (*result.Results, error) {
 	in.Allocators, in.Variants = session.Names(strings.Join(selected, ",")), false
 	if in.Out != "" {
@@ -113,7 +113,7 @@ func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, selected
 	return s.run(ctx, env, in)
 }
 
-// effects prints what each setting did to every goal.
+// effects prints the effect of each setting on every goal.
 func effects(out io.Writer, r *result.Results, base string, tried []tunable) {
 	t := report.Table{Title: "The effect of each setting against " + base + " as it is: cost of the goal, 1.00 is equal, less is better", Header: []string{"setting"}}
 	for _, g := range advice.Goals {

@@ -159,7 +159,7 @@ func (v *Visit) resetPeak() {
 	v.exact = v.proc.ResetPeak(v.Server.PID()) == nil
 }
 
-// kernelPeak is the kernel's peak since resetPeak; 0 where there is none.
+// kernelPeak is the kernel's peak since resetPeak; 0 if the kernel has none.
 func (v *Visit) kernelPeak() float64 {
 	if !v.exact {
 		return 0

@@ -83,7 +83,7 @@ func (s Service) programRows() []result.Row {
 	return scenario.ProgramRows()
 }
 
-// enter chooses the port, and runs what prepares the folder.
+// enter chooses the port, and runs the program that prepares the folder.
 func (s *serviceVisit) enter(ctx context.Context, v *scenario.Visit) (err error) {
 	if s.port, err = v.FreePort(); err != nil {
 		return err

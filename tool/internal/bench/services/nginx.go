@@ -59,7 +59,7 @@ http {
 }
 `
 
-// nginxPages are what each word of the parameter fetches.
+// nginxPages are the requests for each word of the parameter.
 var nginxPages = map[string]string{"plain": "/plain/page.txt", "gzip": "/gzip/page.txt", "ssi": "/ssi/page.html"}
 
 func nginxPhases(values scenario.Values) []scenario.Phase {

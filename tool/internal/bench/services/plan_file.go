@@ -48,7 +48,7 @@ type loadMetric struct {
 	Pattern string        `yaml:"pattern"` // its first group is the value
 	Unit    string        `yaml:"unit"`
 	Better  result.Better `yaml:"better"`
-	Scale   float64       `yaml:"scale"` // what the value is multiplied by; 1 when left out
+	Scale   float64       `yaml:"scale"` // the factor of the value; 1 when left out
 
 	expression *regexp.Regexp
 }

@@ -88,7 +88,7 @@ func (r *redisVisit) begin(ctx context.Context, v *scenario.Visit) (err error) {
 	return err
 }
 
-// memory records what the server occupies and what it uses.
+// memory records the server's RSS and its used memory.
 func (r *redisVisit) memory(ctx context.Context, v *scenario.Visit) (rss float64, err error) {
 	used, err := r.info(ctx, "memory", "used_memory")
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *redisVisit) flush(ctx context.Context, v *scenario.Visit) error {
 	return err
 }
 
-// settle leaves the server alone and records what it occupies then.
+// settle leaves the server idle and records its RSS afterwards.
 func (r *redisVisit) settle(ctx context.Context, v *scenario.Visit) (float64, error) {
 	if _, err := v.Settle(ctx, r.values.Duration("settle")); err != nil {
 		return 0, err

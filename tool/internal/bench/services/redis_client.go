@@ -30,7 +30,7 @@ type quietRedis struct{}
 // Printf drops the line.
 func (quietRedis) Printf(context.Context, string, ...any) {}
 
-// start starts redis-server on a loopback port of its own.
+// start starts redis-server on a free loopback port.
 func (r *redisServer) start(ctx context.Context, v *scenario.Visit) (err error) {
 	redis.SetLogger(quietRedis{})
 	if r.port, err = v.FreePort(); err != nil {

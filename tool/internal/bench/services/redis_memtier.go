@@ -81,7 +81,7 @@ const memtierPrefix = "memtier:"
 // without memtier_benchmark.
 func (r *redisVisit) memtierKeys() int { return max(1, r.keys/10) }
 
-// parseMemtier reads what memtier_benchmark writes with --json-out-file; latencies in milliseconds.
+// parseMemtier reads the output of memtier_benchmark with --json-out-file; latencies in milliseconds.
 func parseMemtier(text []byte) (benchmarked, error) {
 	var report struct {
 		All struct {

@@ -65,7 +65,7 @@ var (
 	dbBenchShare = regexp.MustCompile(`Percentiles: P50: ([0-9.]+) .*P99: ([0-9.]+) P99\.9: ([0-9.]+)`)
 )
 
-// recordDbBench reads what db_bench prints; it gives latencies in microseconds.
+// recordDbBench reads the output of db_bench, whose latencies are in microseconds.
 func recordDbBench(set func(string, float64), test, out string) error {
 	rate, share := dbBenchRate.FindStringSubmatch(out), dbBenchShare.FindStringSubmatch(out)
 	if rate == nil || rate[1] != test || share == nil {

@@ -40,7 +40,7 @@ func (l *Names) String() string { return string(*l) }
 // Type is the word that help shows for the value.
 func (l *Names) Type() string { return "names" }
 
-// Set appends to what was given before.
+// Set appends to the earlier names.
 func (l *Names) Set(value string) error {
 	if *l != "" {
 		value = string(*l) + "," + value

@@ -56,7 +56,7 @@ type Work func(ctx context.Context, step Step, tick func(label string)) (result.
 // Plan describes the steps of a run.
 type Plan struct {
 	Allocators []allocators.Allocator
-	Subjects   []string // what is measured in a round, one after another; nil is one without a name
+	Subjects   []string // the subjects of a round, one after another; nil is one without a name
 	Rounds     int
 	First      int           // the number of the first round; above 0 when rounds are added to others
 	Parts      int           // how often Work ticks

@@ -21,10 +21,10 @@ import (
 // program once.
 type Workload struct {
 	Allocators []allocators.Allocator
-	Subjects   []string // what a round measures, one after another; nil is one without a name
+	Subjects   []string // the subjects of a round, one after another; nil is one without a name
 	Parts      int      // how often Work ticks
 	Work       Work
-	Remove     func() // removes what was prepared; may be nil
+	Remove     func() // removes the prepared data; may be nil
 }
 
 // A Session is a Workload with the results of the rounds that are finished.
@@ -53,7 +53,7 @@ func Open(env cli.Env, options Options, fresh *result.Results, workload Workload
 	return x, nil
 }
 
-// Close removes what was prepared.
+// Close removes the prepared data.
 func (x *Session) Close() {
 	if x.workload.Remove != nil {
 		x.workload.Remove()
@@ -86,7 +86,7 @@ func (x *Session) Measure(ctx context.Context, pass Pass) error {
 // Run adds the number of rounds on the command line within a budget, shows progress, and writes the
 // reports of the finished rounds, even after an error. A budget of 0 is no limit.
 func (x *Session) Run(ctx context.Context, budget time.Duration) error {
-	pass := Pass{Rounds: x.options.Rounds, Budget: budget, Limit: budget} // what hangs must not take a bounded run with it
+	pass := Pass{Rounds: x.options.Rounds, Budget: budget, Limit: budget} // a hung subject must not prolong a bounded run
 	progress := term.NewProgress(x.env.Stderr, time.Now, x.plan().With(pass).Total())
 	pass.Progress = progress
 	err := x.Measure(ctx, pass)

@@ -63,7 +63,7 @@ const unbounded = time.Duration(math.MaxInt64)
 // 0 is no bound. choose returns no scenario if all rounds are finished.
 func choose(members []member, left time.Duration) (index int, bound time.Duration, ok bool) {
 	p, index := pace(members), -1
-	first := 0.0 // what all first rounds take that are still to come
+	first := 0.0 // the time of all remaining first rounds
 	for _, m := range members {
 		if m.open() && m.finished == 0 {
 			first += m.round(p)

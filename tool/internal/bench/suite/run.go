@@ -89,7 +89,7 @@ func (r *runner) selectAllocators() ([]allocators.Allocator, error) {
 	if r.allocators != "" {
 		choice.Allocators = session.Names(r.allocators)
 	}
-	selected, _, err := choice.Select(r.env) // what is missing is noted by each scenario
+	selected, _, err := choice.Select(r.env) // each scenario notes what is missing
 	return selected, err
 }
 

@@ -34,7 +34,7 @@ func (s slab) place(request uint64) Place {
 	return Place{s.size, math.Min(each, s.written(request)+s.records/float64(s.objects))}
 }
 
-// written is what of the object's pages the program writes to: objects of many pages that are not full
+// written are the bytes of the object's pages that the program writes: objects of many pages that are not full
 // leave pages untouched.
 func (s slab) written(request uint64) float64 {
 	switch {
@@ -46,7 +46,7 @@ func (s slab) written(request uint64) float64 {
 	return float64(request + Page) // as it begins anywhere in a page
 }
 
-// alone is a block of whole pages of its own.
+// alone is a block of separate whole pages.
 func alone(request, usable uint64, records float64) Place {
 	return Place{usable, float64(up(request, Page)) + records}
 }

@@ -1,7 +1,7 @@
 package cost
 
 // Glibc is the C library's malloc (ptmalloc2): a word of header before each block, steps of 16 bytes
-// from 32, and a mapping of its own from 128 KiB.
+// from 32, and a separate mapping from 128 KiB.
 var Glibc = Allocator{Name: "glibc", Place: func(request uint64) Place {
 	const word, step, least, mapped = 8, 16, 32, 128 << 10
 	chunk := max(least, up(request+word, step))

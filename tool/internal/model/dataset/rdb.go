@@ -157,7 +157,7 @@ func (r *reader) end() error {
 	return err
 }
 
-// between reads what is no key. It is false for the type of a value.
+// between reads the opcodes between keys. It is false for the type of a value.
 func (r *reader) between(op byte) (known bool, err error) {
 	switch op {
 	case opAux:

@@ -27,7 +27,7 @@ func (r *reader) byte() (byte, error) {
 	return b, nil
 }
 
-// Write lets the reader be the end of io.CopyN: it adds what it is given to the checksum.
+// Write lets the reader be the target of io.CopyN: it adds the bytes to the checksum.
 func (r *reader) Write(data []byte) (int, error) {
 	r.offset += uint64(len(data))
 	r.sum = checksum(r.sum, data)

@@ -42,7 +42,7 @@ func (r *reader) module() error {
 
 // moduleAux skips the data of a module outside of keys: its id, the moment when it is loaded, and parts.
 func (r *reader) moduleAux() error {
-	if err := r.lengths(2); err != nil { // the id, and what the next number is
+	if err := r.lengths(2); err != nil { // the id, and the type of the next number
 		return err
 	}
 	return r.module()

@@ -217,7 +217,7 @@ func addBatch(ctx context.Context, client *goredis.Client, p *redis.Population, 
 	for i, read := range readers {
 		p.Name(uint64(len(keys[i])), times)
 		switch {
-		case kinds[i] == "none": // gone since
+		case kinds[i] == "none": // deleted since
 		case read == nil:
 			p.Unknown[kinds[i]]++
 		default:

@@ -130,7 +130,7 @@ func (k *Key) named(name string) error {
 }
 
 func (k *Key) running(digits int) error {
-	const most = 18 // what 64 bits hold
+	const most = 18 // the number of digits that 64 bits hold
 	for _, letters := range k.Alphabets {
 		if letters > 1 {
 			return wrong(k.Text, "only fixed letters may precede {seq}")

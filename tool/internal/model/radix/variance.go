@@ -36,7 +36,7 @@ func above(m moment, letters, rate float64) moment {
 	var out moment
 	single, singleSquare := letters*others*m.without, letters*others*m.withoutSquare
 	unary := letters * others * there
-	// Of the sum over the children, what belongs to nodes with several.
+	// The part of the sum over the children that belongs to nodes with several.
 	many := 0.0
 	for k := 2; k <= int(letters); k++ {
 		many += binomial(int(letters), k, there)

@@ -54,7 +54,7 @@ func (p Parts) dict(n uint64, steps, times float64) {
 	p.Add(Entries, dictEntry, float64(n)*times)
 }
 
-// bareDict adds one whose buckets point to the keys themselves where there is one.
+// bareDict adds a dict whose buckets point to the key itself if they have only one.
 func (p Parts) bareDict(n uint64, steps, times float64) {
 	p.Add(Dicts, dictSize, times)
 	p.table(Dicts, n, steps, times)

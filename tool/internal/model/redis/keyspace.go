@@ -1,6 +1,6 @@
 package redis
 
-// Keyspace adds what all keys have: their names, the main table, and the table of those that expire.
+// Keyspace adds the memory of all keys: their names, the main table, and the table of keys that expire.
 type Keyspace struct {
 	Keys    uint64
 	Expires uint64

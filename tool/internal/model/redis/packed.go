@@ -20,7 +20,7 @@ const EmptyListpack = packHeader + packEnd
 // Packed is the size of an entry of a listpack.
 func Packed(e Element) uint64 { return packed(e) }
 
-// packed is the size of an entry of a listpack: encoding, data, and its own length for walking back.
+// packed is the size of an entry of a listpack: encoding, data, and its length for reading backward.
 func packed(e Element) uint64 {
 	size := e.Len
 	switch {

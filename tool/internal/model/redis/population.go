@@ -23,11 +23,11 @@ type Population struct {
 	Values   Parts
 	groups   map[[2]string]*Group
 	changes  []*Change
-	// Unknown counts values of modules, which are left out, by what they are.
+	// Unknown counts values of modules by type; the model leaves them out.
 	Unknown map[string]uint64
 }
 
-// NewPopulation is empty. What other limits would save is reckoned under the allocator.
+// NewPopulation is empty. The savings of other limits are computed for the allocator.
 func NewPopulation(s Server, a cost.Allocator) *Population {
 	p := &Population{Server: s, Values: Parts{}, groups: map[[2]string]*Group{}, Unknown: map[string]uint64{}}
 	p.Keyspace.Names = map[uint64]float64{}
@@ -124,7 +124,7 @@ func (p *Population) Changes() []Change {
 	return out
 }
 
-// A Change is another value of a limit, and what it would do.
+// A Change is another value of a limit, and its effect.
 type Change struct {
 	Setting string  `json:"setting"`
 	From    uint64  `json:"from"`
@@ -173,7 +173,7 @@ var (
 	valueSteps = []uint64{16, 32, 64, 128, 256, 512, 1024}
 )
 
-// consider adds what the change would do to the values.
+// consider adds the effect of the change on the values.
 func (c *Change) consider(v *Value, now Server, parts Parts, times float64) {
 	if v.Type != c.kind {
 		return

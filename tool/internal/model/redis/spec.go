@@ -165,7 +165,7 @@ func (s Spec) stream(v *Value) {
 	v.Stream(&tree, packs)
 }
 
-// streamRoom is what a new node of a stream is given.
+// streamRoom is the size of a new node of a stream.
 const streamRoom = 4096
 
 func streamKey(millisecond uint64) []byte {

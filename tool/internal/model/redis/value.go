@@ -17,7 +17,7 @@ type Value struct {
 	ints    uint64 // how many elements are integers
 	width   uint64 // of the widest of them
 	nodes   []node // of a list
-	extra   Parts  // what else the value asks for
+	extra   Parts  // further requests of the value
 }
 
 // A node of a list is a listpack, or an element alone.
@@ -57,7 +57,7 @@ func (v *Value) Pair(field, value Element) {
 	v.keep(value)
 }
 
-// Scored adds an element with the score as it is packed: an integer, or text.
+// Scored adds an element with its packed score: an integer, or text.
 func (v *Value) Scored(e, score Element) {
 	v.Count++
 	v.keep(e)
@@ -73,7 +73,7 @@ func (v *Value) keep(e Element) {
 // Push appends an element to a list, which begins a new node where the last is full.
 func (v *Value) Push(s Server, e Element) {
 	v.Count++
-	const estimate = 8 // what the server takes for the entry's own bytes
+	const estimate = 8 // the server's own count of the entry's bytes
 	limit, most := nodeLimit(s.Limits.ListNode)
 	if s.LargePlain && e.Len > limit {
 		v.nodes = append(v.nodes, node{e.Len, 1, true})
@@ -88,7 +88,7 @@ func (v *Value) Push(s Server, e Element) {
 	v.nodes[last].count++
 }
 
-// Node appends a node of a list as it is.
+// Node appends a complete node of a list.
 func (v *Value) Node(bytes, count uint64, plain bool) {
 	v.Count += count
 	v.nodes = append(v.nodes, node{bytes, count, plain})
