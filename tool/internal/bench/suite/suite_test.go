@@ -283,7 +283,7 @@ func TestWrongSuitesAreRefused(t *testing.T) {
 		"":                                  "it has no [[scenario]]",
 		"[[scenario]]\nname='fun'":          `there is no scenario "fun"`,
 		"[[scenario]]\nname='redis'\nx = 1": `there is no setting "scenario.x"`,
-		"[[scenario]]\nname='redis'\n[[scenario]]\nname='redis'": "stands there twice",
+		"[[scenario]]\nname='redis'\n[[scenario]]\nname='redis'": "is listed twice",
 	} {
 		if _, err := all(t, t.TempDir(), text); err == nil || !strings.Contains(err.Error(), sentence) {
 			t.Errorf("%q: %v", text, err)
