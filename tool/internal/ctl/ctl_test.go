@@ -27,7 +27,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"":                      "give the PID or the name of a process and one of purge, flush, reset, set, pageout",
 		"1":                     "give the PID or the name of a process and one of purge, flush, reset, set, pageout",
 		"x purge":               `there is no process called "x"`,
-		"1 clean":               `a process cannot be asked to "clean": choose from purge, flush, reset, set, pageout`,
+		"1 clean":               `there is no request "clean": choose from purge, flush, reset, set, pageout`,
 		"1 purge now":           `purge takes no further words, not "now"`,
 		"1 set":                 "name the option to set: NAME:VALUE",
 		"1 purge --now":         "unknown flag: --now",

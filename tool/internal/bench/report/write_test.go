@@ -147,7 +147,7 @@ func TestAFolderOfSeveralScenariosIsSummedUpTheLossesFirst(t *testing.T) {
 	}
 	last := -1
 	for _, wanted := range []string{"Bounded to 40m.", "### Where Granary loses", "| example | a, b: RSS, MiB |", "### Best allocators",
-		"[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (nobody else",
+		"[other](other/report.md) | 1 | glibc (one round)", "[third](third/report.md) | 1 | - (no other allocator",
 		"### Remarks", "- example, other, third: <b>not bold</b>", "- other: mimalloc failed in round 1: it died"} {
 		at := strings.Index(string(data), wanted)
 		if wanted[0] != '-' && at < last || at < 0 {

@@ -292,7 +292,7 @@ func stopped(t *testing.T, kind syscall.Signal) *live {
 
 func TestCtrlCLeavesNoProcessAndKeepsTheRounds(t *testing.T) {
 	l := stopped(t, syscall.SIGINT)
-	if code := l.cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(l.out.String(), "the same command goes on from there") {
+	if code := l.cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(l.out.String(), "the same command continues from there") {
 		t.Errorf("code %d\n%s", code, l.out.String())
 	}
 	if _, err := os.Stat(filepath.Join(l.dir, "redis", "report.html")); err != nil {

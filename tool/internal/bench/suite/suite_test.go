@@ -166,7 +166,7 @@ func TestAnInterruptKeepsTheRoundsOfEveryScenario(t *testing.T) {
 	}()
 	out, err := until(ctx, t, dir, both, "--rounds", "50")
 	var exit *cli.ExitError
-	if !errors.As(err, &exit) || exit.Code != 130 || !strings.Contains(err.Error(), "the same command goes on from there") {
+	if !errors.As(err, &exit) || exit.Code != 130 || !strings.Contains(err.Error(), "the same command continues from there") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"memcached", "redis"} {
