@@ -132,7 +132,7 @@ func TestDeployLinesAreExact(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", recipe.Where, recipe.Lines, want[recipe.Where])
 		}
 	}
-	if got := Deploy(allocators.Allocator{Name: "glibc", System: true}, "x"); len(got) != 1 || !strings.Contains(got[0].Lines, "Nothing is to be done") {
+	if got := Deploy(allocators.Allocator{Name: "glibc", System: true}, "x"); len(got) != 1 || !strings.Contains(got[0].Lines, "Nothing to do") {
 		t.Errorf("%+v", got)
 	}
 	if got := Deploy(allocators.Allocator{Name: "glibc:a", System: true, Env: []string{"MALLOC_ARENA_MAX=2"}}, "x"); strings.Contains(got[1].Lines, "COPY") ||

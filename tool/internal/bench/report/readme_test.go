@@ -210,7 +210,7 @@ func TestWhatCannotBeDrawnIsReported(t *testing.T) {
 		"names no folder of results; give one":             nil,
 		"no such file or directory":                        {filepath.Join(dir, "results/tomorrow")},
 		"holds no results; name the folder that was given": {filepath.Join(dir, "bench")},
-		"is not below the folder of":                 {outside},
+		"is not below the folder of":                       {outside},
 	} {
 		if _, err := command(t, dir, args...); err == nil || !strings.Contains(err.Error(), sentence) {
 			t.Errorf("%q: %v", args, err)
