@@ -1,8 +1,8 @@
-// Package granary shows a Go program the heap of the C code that it calls, and provides scoped
-// heaps for memory outside the garbage collector's.
+// Package granary gives a Go program that calls C code a view of the heap of that code, and scoped
+// heaps of its own for memory that the garbage collector need not see.
 //
 // A program that uses the package is linked with libgranary.so, which then serves malloc for all C code
-// in it: C.CString, C.malloc and every library. Go's own heap does not use malloc.
+// in it: what C.CString and C.malloc return, and every library. Go's own heap is not malloc's.
 //
 // The flags come from pkg-config. For a library that is not installed, build with -tags granary_flags and name
 // the folders in CGO_CFLAGS and CGO_LDFLAGS.
@@ -25,10 +25,10 @@ import (
 // ErrNoMemory says that a heap's cap or the system refuses memory.
 var ErrNoMemory = errors.New("no memory: the cap of the heap or the system refuses it")
 
-// Version is the version of the library, as in "granary 0.1.0".
+// Version is that of the library, as "granary 0.1.0".
 func Version() string { return C.GoString(C.granary_version()) }
 
-// Stat is the figure of that name, in the unit of docs/reference/counters.md; false if there is none.
+// Stat is the figure of that name, in the unit that docs/reference/counters.md says; false if there is none.
 func Stat(name string) (uint64, bool) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
@@ -37,21 +37,21 @@ func Stat(name string) (uint64, bool) {
 	return uint64(value), known
 }
 
-// ReleaseFreeMemory purges the memory that C code has freed and returns the number of bytes.
+// ReleaseFreeMemory gives what C code has freed back to the system and returns the bytes.
 func ReleaseFreeMemory() uint64 { return uint64(C.granary_release_free_memory()) }
 
-// A Heap is memory outside Go's heap: it is counted and capped, and Close frees all of it. Any goroutine
-// may call its methods at any time; after Close none of its memory may be used.
+// A Heap holds memory outside Go's: it is counted, capped, and all given back by Close. Any goroutine
+// may call its methods at any time but Close, after which nothing of it may be used.
 type Heap struct{ heap *C.granary_heap }
 
-// Figures describe a heap, in bytes except Objects.
+// Figures are what a heap holds, in bytes but for Objects.
 type Figures struct {
 	Live, Objects uint64
-	Held          uint64 // objects, free space beside them, and metadata
+	Held          uint64 // objects, the free space beside them, and what describes them
 	Cap           uint64 // 0 for none
 }
 
-// NewHeap creates a heap whose objects take at most capBytes; 0 for no cap.
+// NewHeap makes a heap whose objects may take capBytes, 0 for no cap.
 func NewHeap(name string, capBytes uint64) (*Heap, error) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
@@ -62,10 +62,10 @@ func NewHeap(name string, capBytes uint64) (*Heap, error) {
 	return &Heap{h}, nil
 }
 
-// Alloc returns size bytes of undefined content. They must contain no pointers to Go's memory.
+// Alloc returns size bytes of any content. They must hold no pointers into Go's memory.
 func (h *Heap) Alloc(size int) ([]byte, error) {
 	if size <= 0 {
-		return nil, fmt.Errorf("granary: cannot allocate %d bytes, request 1 or more", size)
+		return nil, fmt.Errorf("granary: cannot allocate %d bytes, ask for 1 or more", size)
 	}
 	p := C.granary_heap_malloc(h.heap, C.size_t(size))
 	if p == nil {
@@ -74,7 +74,7 @@ func (h *Heap) Alloc(size int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), size), nil
 }
 
-// Free frees memory that Alloc returned.
+// Free gives back what Alloc returned.
 func (h *Heap) Free(b []byte) {
 	C.granary_heap_free(h.heap, unsafe.Pointer(unsafe.SliceData(b)))
 }
@@ -86,7 +86,7 @@ func (h *Heap) Figures() Figures {
 	return Figures{uint64(f.live), uint64(f.objects), uint64(f.held), uint64(f.cap)}
 }
 
-// Close frees all memory of the heap, also objects that were not freed.
+// Close gives all memory of the heap back, also what was not freed.
 func (h *Heap) Close() {
 	C.granary_heap_destroy(h.heap)
 	h.heap = nil
