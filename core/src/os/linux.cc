@@ -69,10 +69,12 @@ void* Linux::Map(size_t bytes, size_t alignment, void* hint) noexcept {
 }
 
 void* Linux::Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
-  if (region_hooks != nullptr && region_hooks->asked()) {
+  // The heap takes whole regions; what else reserves address space protects single pages of it.
+  const bool heap = alignment == kTrackerBytes && bytes % kTrackerBytes == 0;
+  if (heap && region_hooks != nullptr && region_hooks->asked()) {
     return region_hooks->reserve(bytes, alignment);
   }
-  if (backing_file != nullptr) return backing_file->Reserve(bytes);
+  if (heap && backing_file != nullptr) return backing_file->Reserve(bytes);
   return MapAligned(bytes, alignment, hint, PROT_NONE);
 }
 

@@ -1,8 +1,11 @@
-// Random sets of options x random programs: each program runs in a process that starts with its set,
-// with a seed that --seed repeats, and may meet refusals but no damage. --sets N for more of them.
+// Random sets of options x random programs: each program runs in a process that starts with its
+// set, with a seed that --seed repeats, and may meet refusals but no damage. --sets N for more of
+// them.
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
+
+#include <type_traits>
 
 #include "../check.h"
 #include "../child.h"
@@ -16,10 +19,13 @@ struct Row {
   const char* name;
   bool at_run_time;
   int64_t lowest, highest;
+  bool is_path;
 };
+struct PathSize;
 
 constexpr Row kRows[] = {
-#define OPTION(name, type, value, lowest, highest, at_run_time, ...) {#name, at_run_time, lowest, highest},
+#define OPTION(name, type, value, lowest, highest, at_run_time, ...) \
+  {#name, at_run_time, lowest, highest, std::is_same_v<type, PathSize>},
 #include "../../src/config/options.def"
 #undef OPTION
 };
@@ -54,9 +60,10 @@ struct Set {
     const char* const word = value != 0 ? "true" : "false";
     const size_t room = sizeof text - size;
     size += static_cast<size_t>(
-        boolean ? snprintf(text + size, room, "%s%s:%s", separator, row.name, word)
-                : snprintf(text + size, room, "%s%s:%lld", separator, row.name,
-                           static_cast<long long>(value)));
+        row.is_path ? snprintf(text + size, room, "%s%s:/tmp/random_options", separator, row.name)
+        : boolean   ? snprintf(text + size, room, "%s%s:%s", separator, row.name, word)
+                    : snprintf(text + size, room, "%s%s:%lld", separator, row.name,
+                               static_cast<long long>(value)));
     CHECK(size < sizeof text);
   }
 };
@@ -64,7 +71,8 @@ struct Set {
 Set RandomSet(uint64_t* random, bool at_run_time) {
   Set set;
   for (const Row& row : kRows) {
-    if (NextRandom(random) % 4 != 0 || Ends(row.name) || (at_run_time && !row.at_run_time)) continue;
+    if (NextRandom(random) % 4 != 0 || Ends(row.name) || (at_run_time && !row.at_run_time))
+      continue;
     set.Add(row, RandomValue(row, random));
   }
   return set;
@@ -119,7 +127,8 @@ void Step(Program& program) {
     CHECK(p == nullptr || AllZero(p, size));
     return Store(block, p, size, seed);
   }
-  if (choice < 60) return Store(block, memalign(size_t{8} << NextRandom(random) % 14, size), size, seed);
+  if (choice < 60)
+    return Store(block, memalign(size_t{8} << NextRandom(random) % 14, size), size, seed);
   if (choice == 60) granary_release_free_memory();
   if (choice == 61) granary_set_options(RandomSet(random, true).text);
 }
