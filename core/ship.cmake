@@ -11,8 +11,6 @@ target_link_options(granary PRIVATE -static-libgcc
   LINKER:--section-start=.granary_descriptor=0x180000
   # musl-gcc asks for no index of frame tables, which walks of stacks begin with.
   LINKER:--eh-frame-hdr
-  # By which a stack tells the frames of the library from those of the program.
-  LINKER:--defsym=granary_image_end=_end
   LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code
   # The kernel maps what is touched by windows of 64 KiB: begin on one.
   LINKER:-z,max-page-size=65536 LINKER:-z,relro LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined

@@ -2,7 +2,8 @@
 """check_exports.py [--update] LIBRARY: checks the exports and the dependencies of the shared library.
 
 The exported names must be those of core/test/golden/exports.txt; the library may need libc and the
-loader only, and must load into a C program, so nothing of the C++ runtime may be strongly undefined.
+loader only, and must load into a C program, so nothing of the C++ runtime may be strongly undefined. The state of the heap must be zeroed memory, and
+the mark of the end of the code must stand there.
 """
 
 import pathlib
@@ -45,6 +46,17 @@ def complaints_about_state(library):
             yield f"{name} has members that are not zero initially: represent their first value by zero"
 
 
+def complaints_about_code(library):
+    """granary_code_end must be the end of the code: beyond it begins what the loader maps next, a module of the program."""
+    code = [line.split() for line in output("readelf", "-lW", library).splitlines() if re.match(r"\s*LOAD.* E ", line)]
+    last = max(int(address, 16) + int(size, 16) for _, _, address, _, _, size, *_ in code)
+    ends = [int(fields[2], 16) for fields in map(str.split, output("nm", "-P", library).splitlines()) if fields[0] == "granary_code_end"]
+    if not ends:
+        yield "granary_code_end is not among the symbols: define it in cold.ld, or pass a library that is not stripped"
+    elif not last - 0x10000 < ends[0] <= last:
+        yield f"granary_code_end is {ends[0]:#x}, but the code ends at {last:#x}: define it behind the last code in cold.ld"
+
+
 def complaints_about_exports(library):
     if not GOLDEN.exists():
         yield f"{GOLDEN.relative_to(ROOT)} is missing: write it with scripts/check_exports.py --update {library}"
@@ -65,7 +77,8 @@ def main(arguments):
     if update:
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text("".join(f"{name}\n" for name in exported(library)))
-    complaints = [*complaints_about_needs(library), *complaints_about_state(library), *complaints_about_exports(library)]
+    complaints = [*complaints_about_needs(library), *complaints_about_state(library), *complaints_about_code(library),
+                  *complaints_about_exports(library)]
     for line in complaints:
         print(f"check_exports: {line}")
     if complaints:

@@ -9,18 +9,18 @@
 #include "samples/table.h"
 #include "unwind/unwind.h"
 
-// The ELF header of the file that holds this code, and the end of the shared library's image
-// (ship.cmake). The end is absent where the library is linked into a program.
+// The ELF header of the file that holds this code, and the end of the shared library's code
+// (cold.ld). The end is absent where the library is linked into a program.
 extern "C" {
 extern const char __ehdr_start[] __attribute__((visibility("hidden"), weak));
-extern const char granary_image_end[] __attribute__((visibility("hidden"), weak));
+extern const char granary_code_end[] __attribute__((visibility("hidden"), weak));
 }
 
 namespace granary::profiler {
 
 inline bool IsOfLibrary(uintptr_t frame) {
-  return granary_image_end != nullptr &&
-         frame - AddressOf(__ehdr_start) < AddressOf(granary_image_end) - AddressOf(__ehdr_start);
+  return granary_code_end != nullptr &&
+         frame - AddressOf(__ehdr_start) < AddressOf(granary_code_end) - AddressOf(__ehdr_start);
 }
 
 struct CallStack {
