@@ -15,25 +15,33 @@ inline void RecordFree(Log& log, Kind kind, const void* p) {
   Record(log, p, [=](Encoder& e, uint64_t ticks) { e.Freed(kind, p, ticks); });
 }
 
-// Calls the allocator below and records what it returns. `allocate` may throw.
-template <class Allocate>
-inline void* Allocated(Kind kind, size_t size, size_t alignment, Allocate allocate) {
+// Not inline, so that a call whose object is not recorded saves no registers for it.
+[[gnu::noinline]] inline void* SampledAllocation(Kind kind, size_t size, size_t alignment,
+                                                 void* p) {
   Log& l = log;
-  l.known = nullptr;
-  void* const p = allocate();
   if (p == nullptr || l.inside) return p;
   if (l.known != p) RecordAllocation(l, kind, size, alignment, p);
   l.known = p;
   return p;
 }
 
-// Before a call that frees p. False: a call outside this one has recorded it.
-inline bool Freeing(const void* p) {
+[[gnu::noinline]] inline bool SampledFree(const void* p) {
   Log& l = log;
   if (p == nullptr || l.inside || l.freeing == p) return false;
   RecordFree(l, Kind::kFreed, p);
   return true;
 }
+
+// Calls the allocator below and records what it returns. `allocate` may throw.
+template <class Allocate>
+inline void* Allocated(Kind kind, size_t size, size_t alignment, Allocate allocate) {
+  log.known = nullptr;
+  void* const p = allocate();
+  return IsSampled(p) ? SampledAllocation(kind, size, alignment, p) : p;
+}
+
+// Before a call that frees p. False: nobody records it here.
+inline bool Freeing(const void* p) { return IsSampled(p) && SampledFree(p); }
 
 // Records a free whose implementation may call other symbols that free.
 template <class Free>

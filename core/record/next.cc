@@ -1,18 +1,16 @@
 #include "next.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <unistd.h>
-
-#include <cstdint>
 
 namespace granary::record {
 
 Next next;
+alignas(64) char early[kEarlyBytes];
 
 namespace {
 
-constexpr size_t kEarlyBytes = 64 << 10;
-alignas(64) char early[kEarlyBytes];
 size_t early_used;
 int finding;  // 1: a thread asks the loader
 
@@ -63,10 +61,6 @@ void* AllocateEarly(size_t size, size_t alignment) {
   return early + begin;
 }
 
-bool IsEarly(const void* p) {
-  return static_cast<size_t>(static_cast<const char*>(p) - early) < kEarlyBytes;
-}
-
 size_t BytesAfter(const void* p) {
   return static_cast<size_t>(early + kEarlyBytes - static_cast<const char*>(p));
 }
@@ -74,5 +68,19 @@ size_t BytesAfter(const void* p) {
 size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 void* FindOperator(const char* symbol) { return dlsym(RTLD_NEXT, symbol); }
+
+Operators operators;
+
+Operators FindOperators() {
+  Dl_info owner;
+  void* const found = FindOperator("_Znwm");
+  if (!HasNext() || found == nullptr || dladdr(found, &owner) == 0) return Operators::kUnknown;
+  const char* const slash = strrchr(owner.dli_fname, '/');
+  const char* const name = slash == nullptr ? owner.dli_fname : slash + 1;
+  const bool library = strncmp(name, "libstdc++.", 10) == 0 || strncmp(name, "libc++", 6) == 0;
+  const Operators known = library ? Operators::kOfLibrary : Operators::kOfAllocator;
+  __atomic_store_n(&operators, known, __ATOMIC_RELAXED);
+  return known;
+}
 
 }  // namespace granary::record

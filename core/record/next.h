@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace granary::record {
 
@@ -27,12 +28,26 @@ inline bool HasNext() {
          FindNext();
 }
 
+inline constexpr size_t kEarlyBytes = 64 << 10;
+extern char early[kEarlyBytes];
 void* AllocateEarly(size_t size, size_t alignment);
-bool IsEarly(const void* p);
+inline bool IsEarly(const void* p) {
+  return static_cast<size_t>(static_cast<const char*>(p) - early) < kEarlyBytes;
+}
 size_t BytesAfter(const void* early);  // an upper bound of its size
 size_t PageBytes();
 
 // The next definition of a C++ operator, or nullptr.
 void* FindOperator(const char* symbol);
+
+// Whose operators are below: the C++ library's call malloc, those of an allocator bypass it.
+enum class Operators : uint8_t { kUnknown, kOfLibrary, kOfAllocator };
+extern Operators operators;
+Operators FindOperators();
+inline bool OperatorsCallMalloc() {
+  Operators known = __atomic_load_n(&operators, __ATOMIC_RELAXED);
+  if (__builtin_expect(known == Operators::kUnknown, 0)) known = FindOperators();
+  return known == Operators::kOfLibrary;
+}
 
 }  // namespace granary::record

@@ -1,5 +1,5 @@
-// C++'s operators. Where the allocator below has its own, they bypass malloc; where the C++
-// library's are below, they call malloc, and the object is recorded there.
+// C++'s operators. Where the allocator below has its own, they bypass malloc. Where the C++
+// library's are below, which call malloc, malloc itself is called here: one call less.
 
 #include "base/compiler.h"
 #include "calls.h"
@@ -29,10 +29,25 @@ void* WithoutOperator(size_t size, size_t alignment) {
   return p;
 }
 
+// What the C++ library's operator does, unless malloc fails.
+inline void* ByMalloc(size_t size) {
+  size += size == 0;
+  return Allocated(Kind::kAllocated, size, 1, [=] { return next.malloc(size); });
+}
+
+inline void ByFree(void* p) {
+  if (IsEarly(p)) return;
+  Freeing(p);
+  next.free(p);
+}
+
 }  // namespace
 
 #define NEW(symbol, parameters, arguments, alignment)                         \
   extern "C" GRANARY_EXPORT void* symbol parameters {                         \
+    if (OperatorsCallMalloc() && (alignment) == 1) {                          \
+      if (void* const p = ByMalloc(size); p != nullptr) return p;             \
+    }                                                                         \
     static void*(*known)parameters;                                           \
     auto* const below = Below(known, #symbol);                                \
     if (below == nullptr) return WithoutOperator(size, alignment);            \
@@ -41,9 +56,11 @@ void* WithoutOperator(size_t size, size_t alignment) {
   }
 #define DELETE(symbol, parameters, arguments)                 \
   extern "C" GRANARY_EXPORT void symbol parameters noexcept { \
+    if (OperatorsCallMalloc()) return ByFree(p);              \
     static void(*known) parameters;                           \
     auto* const below = Below(known, #symbol);                \
     if (below == nullptr) return free(p);                     \
+    if (!IsSampled(p)) return below arguments;                \
     Freed(p, [=] { below arguments; });                       \
   }
 #include "operators.def"

@@ -17,9 +17,10 @@
 
 namespace granary::record {
 
-thread_local Log log __attribute__((tls_model("initial-exec")));
+constinit thread_local Log log __attribute__((tls_model("initial-exec"))) = {};
 
-// Where another process writes 0 to switch the recording on, and kOff to switch it off.
+// Where another process writes 0 to switch the recording on, and kOff to switch it off, into the
+// first two words of Shared.
 extern "C" GRANARY_EXPORT uint64_t* granary_record_switch;
 uint64_t* granary_record_switch;
 
@@ -136,15 +137,17 @@ bool Waits() {
   return true;
 }
 
+void Stopped(State& state) {
+  __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE);
+  __atomic_store_n(&state.shared.skipped, kOff, __ATOMIC_RELEASE);
+}
+
 // Decides whether this process is recorded. Called with the state's lock held by one thread.
 void Start(State& state) {
   const bool forked = generation != 0 && recorded != getpid();
   if (forked) file.Drop();
   state.rests = 0;  // of an earlier file, which stays mapped: a thread may be writing into it
-  if (Waits() || !CreateFile(forked)) {
-    __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE);
-    return;
-  }
+  if (Waits() || !CreateFile(forked)) return Stopped(state);
   const uint64_t sample = NumberIn("GRANARY_RECORD_SAMPLE", 1);
   file.header().sample = sample == 0 ? 1 : sample;
   file.header().forked = forked;
@@ -154,8 +157,6 @@ void Start(State& state) {
   recorded = getpid();
   __atomic_store_n(&state.shared.generation, ++generation, __ATOMIC_RELEASE);
 }
-
-void Stopped(State& state) { __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE); }
 
 // A chunk with room, for a thread that has none.
 bool NextChunk(Log& log, State& state) {
@@ -174,23 +175,7 @@ bool NextChunk(Log& log, State& state) {
   return true;
 }
 
-// A program that allocates nothing has a trace too.
-__attribute__((constructor)) void AtLoad() {
-  if (log.busy || log.generation != 0) return;
-  log.busy = true;
-  MakeRoom(log);
-  log.busy = false;
-}
-
-__attribute__((destructor)) void AtExit() {
-  Shared& s = *shared;
-  if (s.generation == generation && generation != 0) file.header().last = Now();
-}
-
-}  // namespace
-
-Shared* shared = &before_start.shared;
-
+// Gives the thread room for an event; false: nothing is recorded.
 bool MakeRoom(Log& log) {
   const KeepErrno keep;
   if (environ == nullptr) return false;  // the C library is not ready; the loader allocates
@@ -218,8 +203,38 @@ bool MakeRoom(Log& log) {
   return true;
 }
 
+// A program that allocates nothing has a trace too.
+__attribute__((constructor)) void AtLoad() {
+  if (log.busy || log.generation != 0) return;
+  log.busy = true;
+  MakeRoom(log);
+  log.busy = false;
+}
+
+__attribute__((destructor)) void AtExit() {
+  Shared& s = *shared;
+  if (s.generation == generation && generation != 0) file.header().last = Now();
+}
+
 void CountLost() {
   if (generation != 0) __atomic_fetch_add(&file.header().lost, 1, __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+Shared* shared = &before_start.shared;
+
+bool Prepare(Log& log, const void* p) {
+  if (__atomic_load_n(&shared->generation, __ATOMIC_RELAXED) == kOff) return false;
+  if (log.busy) {
+    CountLost();
+    return false;
+  }
+  log.busy = true;
+  // The first event decides what is sampled.
+  if (MakeRoom(log) && IsSampled(p)) return true;
+  log.busy = false;
+  return false;
 }
 
 void Advance(Log& log) {

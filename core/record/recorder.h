@@ -20,37 +20,39 @@ struct Log {
 // Shared by all threads. In memory that the kernel clears in a child of fork.
 struct alignas(64) Shared {
   uint64_t generation;  // 0: to be decided, kOff: nothing is recorded
-  uint64_t skipped;     // an object whose hash is among the so many highest is not in the file
+  // An object whose hash is among the so many highest is not in the file; all, while nothing is
+  // recorded. Zero until that is decided.
+  uint64_t skipped;
   alignas(64) uint64_t clock;
 };
 inline constexpr uint64_t kOff = ~uint64_t{0};
 
-extern thread_local Log log __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Log log __attribute__((tls_model("initial-exec")));
 extern Shared* shared;
 
-// Gives the thread room for an event; false: nothing is recorded.
-bool MakeRoom(Log& log);
-void CountLost();
 // Moves the clock on. A thread calls it every 64 events.
 void Advance(Log& log);
 
-inline bool IsSampled(const Shared& s, const void* p) {
-  return (reinterpret_cast<uintptr_t>(p) >> 3) * 0x9E3779B97F4A7C15u <= ~s.skipped;
+// All that a call costs whose object is not recorded.
+inline bool IsSampled(const void* p) {
+  return (reinterpret_cast<uintptr_t>(p) >> 3) * 0x9E3779B97F4A7C15u <= ~shared->skipped;
 }
 
+// Makes room for an event about p; false: it is not recorded. Leaves the thread busy if true.
+bool Prepare(Log& log, const void* p);
+
+// p is sampled.
 template <class Write>
 inline void Record(Log& log, const void* p, Write write) {
-  Shared& s = *shared;
-  if (s.generation == kOff || !IsSampled(s, p)) return;
-  if (log.busy) return CountLost();
-  log.busy = true;
-  asm volatile("" ::: "memory");
-  const bool ready = s.generation == log.generation && log.encoder.HasRoom();
-  if (ready ||
-      (MakeRoom(log) && IsSampled(*shared, p))) {  // the first event decides what is sampled
-    if ((++log.events & 63) == 0) Advance(log);
-    write(log.encoder, __atomic_load_n(&shared->clock, __ATOMIC_RELAXED));
+  const Shared& s = *shared;
+  if (s.generation == log.generation && !log.busy && log.encoder.HasRoom()) {
+    log.busy = true;
+  } else if (!Prepare(log, p)) {
+    return;
   }
+  asm volatile("" ::: "memory");
+  if ((++log.events & 63) == 0) Advance(log);
+  write(log.encoder, __atomic_load_n(&s.clock, __ATOMIC_RELAXED));
   asm volatile("" ::: "memory");
   log.busy = false;
 }

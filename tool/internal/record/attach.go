@@ -21,7 +21,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
-// The recorder's switch (core/record/recorder.cc): 0 begins a recording, the largest number ends it.
+// The recorder's switch, two words (core/record/recorder.h): 0 begins a recording, the largest number ends it.
 const (
 	switchSymbol = "granary_record_switch"
 	switchOn     = 0
@@ -138,7 +138,8 @@ type control struct {
 func (c control) close() { c.memory.Close() }
 
 func (c control) set(value uint64) error {
-	if _, err := c.memory.WriteAt(binary.LittleEndian.AppendUint64(nil, value), c.address); err != nil {
+	words := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, value), value)
+	if _, err := c.memory.WriteAt(words, c.address); err != nil {
 		return fmt.Errorf("switch the recording: %w", err)
 	}
 	return nil
