@@ -8,6 +8,9 @@
 //
 // With GRANARY_LG_QUANTUM=3 the sizes are those of jemalloc with that setting: 8-byte steps to 64
 // bytes, then 4 steps per doubling. Valkey computes with these sizes.
+//
+// With GRANARY_COARSE_CLASSES there are 16-byte steps to 128 bytes, then 4 steps per doubling:
+// about half as many classes, for `granary simulate --classes coarse`.
 #pragma once
 
 #include <array>
@@ -35,6 +38,11 @@ inline constexpr size_t kQuantum = 8;  // alignment of every object above 8 byte
 #else
 inline constexpr size_t kQuantum = 16;
 #endif
+#if defined(GRANARY_COARSE_CLASSES)
+inline constexpr bool kCoarse = true;
+#else
+inline constexpr bool kCoarse = kQuantum == 8;
+#endif
 
 namespace internal_sizes {
 
@@ -47,6 +55,7 @@ constexpr size_t NextSize(size_t size) {
   if (kQuantum == 8) return size < 64 ? size + 8 : StepAfter(size, std::bit_floor(size) / 4);
   if (size == 0) return 8;
   if (size == 8) return 16;
+  if (kCoarse) return size < 128 ? size + 16 : StepAfter(size, std::bit_floor(size) / 4);
   if (size < 512) return size + 16;
   if (size < 1024) return size + 32;
   return StepAfter(size, std::bit_floor(size) / 8);
@@ -192,20 +201,19 @@ static_assert(kNumClasses <= kSampledClass && kMaxClasses <= 128,
 static_assert(kClassSize[kNumSmall - 1] == kMaxSmall && kClassSize.back() == kMaxMedium);
 static_assert(ForEachPair(3, [](size_t, size_t size) { return size % kQuantum == 0; }),
               "from 9 bytes up every object is aligned to the quantum");
-static_assert(kQuantum == 8 || ForEachPair(11,
-                                           [](size_t prev, size_t size) {
-                                             return (size - prev - 1) * 8 <= size ||
-                                                    size > kMaxSmall;
-                                           }),
+static_assert(kCoarse || ForEachPair(11,
+                                     [](size_t prev, size_t size) {
+                                       return (size - prev - 1) * 8 <= size || size > kMaxSmall;
+                                     }),
               "past 144 bytes no small request wastes more than an eighth");
 static_assert(ForEachPair(9,
                           [](size_t prev, size_t size) {
                             return (size - prev - 1) * 5 <= size || size > kMaxSmall;
                           }),
-              "past 128 bytes none wastes more than a fifth, whatever the quantum");
+              "past 128 bytes none wastes more than a fifth, whatever the classes");
 static_assert(ForEachPair(kNumSmall, [](size_t, size_t size) { return size % kGranule == 0; }));
 static_assert(ForEachPair(kNumSmall + 8, [](size_t prev, size_t size) {
-  return (size - prev) * (kQuantum == 8 ? 5 : 8) <= size || size - prev == kGranule;
+  return (size - prev) * (kCoarse ? 5 : 8) <= size || size - prev == kGranule;
 }));
 static_assert(ClassOf(0) == 1 && ClassOf(8) == 1 && ClassOf(9) == 2 &&
               kClassSize[ClassOf(17)] == RoundUp(17, kQuantum));

@@ -12,7 +12,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/replay"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 	"github.com/granary-allocator/granary/tool/internal/trace"
 
@@ -25,26 +24,28 @@ var Row = cli.Command{
 	Summary: "find Granary's setting for a trace, and what it would need elsewhere",
 	About: `The calls of the trace are made in the library's own layers, over a machine that is simulated: pages, clock, CPUs. No
 object is accessed, so this is much faster than the program, also for machines that are not there. Every combination of the
-values of --set is simulated. docs/guides/record-and-replay.md says what is not modeled.`,
+values of --set, under all of --classes, is simulated. docs/guides/record-and-replay.md says what is not modeled.`,
 	Examples: []cli.Example{
 		{Line: "simulate trace.gtr", Does: "with the defaults, on this machine"},
 		{Line: "simulate trace.gtr --set dirty_decay_ms=0,1000,10000 --goal rss", Does: "find the decay time for the least memory"},
+		{Line: "simulate trace.gtr --classes fine,coarse", Does: "with the library's size classes, and with half as many"},
 		{Line: "simulate trace.gtr --cpus 64 --nodes 4 --memory 128GiB", Does: "on a larger machine"},
 	},
 	Setup: setup,
 }
 
 type options struct {
-	sets         []string
-	goal, memory string
-	machine      Machine
-	programs     string
-	asJSON       bool
+	sets, classes []string
+	goal, memory  string
+	machine       Machine
+	programs      string
+	asJSON        bool
 }
 
 func setup(fs *pflag.FlagSet) cli.Action {
 	o := &options{}
 	fs.StringArrayVar(&o.sets, "set", nil, "an option of the library with the `NAME=VALUES` to try, separated by commas; may be repeated")
+	fs.StringSliceVar(&o.classes, "classes", []string{classNames[0]}, "the size `classes` to try: fine (the library's), coarse (four to a doubling, as jemalloc's), or both")
 	fs.StringVar(&o.goal, "goal", "rss", "what the chosen setting minimizes: rss (the mean over time) or `speed`")
 	fs.IntVar(&o.machine.CPUs, "cpus", runtime.NumCPU(), "the `number` of CPUs")
 	fs.IntVar(&o.machine.Nodes, "nodes", 1, "the `number` of NUMA nodes, among which the CPUs are divided")
@@ -79,15 +80,16 @@ func (o *options) check() error {
 
 // Report is what the command prints with --json.
 type Report struct {
-	Trace   string        `json:"trace"`
-	Length  time.Duration `json:"length_ns"`
-	Sample  uint64        `json:"sample"`
-	Machine Machine       `json:"machine"`
-	Goal    string        `json:"goal"`
-	Chosen  string        `json:"chosen"` // for GRANARY_CONF; empty: the defaults
-	Results []Result      `json:"results"`
-	notes   []string
-	took    time.Duration
+	Trace         string        `json:"trace"`
+	Length        time.Duration `json:"length_ns"`
+	Sample        uint64        `json:"sample"`
+	Machine       Machine       `json:"machine"`
+	Goal          string        `json:"goal"`
+	Chosen        string        `json:"chosen"` // for GRANARY_CONF; empty: the defaults
+	ChosenClasses string        `json:"chosen_classes"`
+	Results       []Result      `json:"results"`
+	notes         []string
+	took          time.Duration
 }
 
 func (o *options) run(ctx context.Context, env cli.Env, path string) error {
@@ -98,7 +100,7 @@ func (o *options) run(ctx context.Context, env cli.Env, path string) error {
 	if err != nil {
 		return err
 	}
-	program, err := o.program(env.Exe)
+	variants, err := o.variants(rows, env.Exe)
 	if err != nil {
 		return err
 	}
@@ -115,28 +117,18 @@ func (o *options) run(ctx context.Context, env cli.Env, path string) error {
 	o.machine.HugePages = hugePages("/sys/kernel/mm/transparent_hugepage/enabled")
 	report.Machine = o.machine
 	start := time.Now()
-	report.Results, err = simulator{program, sequence, o.machine}.all(ctx, rows)
+	report.Results, err = simulator{sequence, o.machine}.all(ctx, variants)
 	if err != nil {
 		return err
 	}
 	report.took = time.Since(start)
-	report.Chosen = report.Results[best(report.Results, o.goal)].Setting
+	chosen := report.Results[best(report.Results, o.goal)]
+	report.Chosen, report.ChosenClasses = chosen.Setting, chosen.Classes
 	if o.asJSON {
 		return term.JSON(env.Stdout, report)
 	}
 	report.write(env.Stdout)
 	return nil
-}
-
-func (o *options) program(exe string) (string, error) {
-	if o.programs != "" {
-		path := filepath.Join(o.programs, "simulate")
-		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("%s holds no program simulate; build it with `make programs`", o.programs)
-		}
-		return path, nil
-	}
-	return shipped.Program(exe, "simulate")
 }
 
 // prepare writes the sequence of the trace at path, and notes what the user must know of the trace.

@@ -77,6 +77,15 @@ func (r Report) advice(w io.Writer) {
 	}
 	term.Line(w, "For %s:", goal)
 	fmt.Fprintf(w, "GRANARY_CONF=%s\n", cmp.Or(r.Chosen, "''"))
+	if r.ChosenClasses != classNames[0] {
+		term.Line(w, "with %s size classes, which a library has only if it is built with them.", r.ChosenClasses)
+	}
 }
 
-func named(r Result) string { return cmp.Or(strings.ReplaceAll(r.Setting, ",", ", "), "the defaults") }
+func named(r Result) string {
+	setting := cmp.Or(strings.ReplaceAll(r.Setting, ",", ", "), "the defaults")
+	if r.Classes == classNames[0] {
+		return setting
+	}
+	return setting + "; " + r.Classes + " classes"
+}

@@ -23,6 +23,7 @@ type Machine struct {
 // A Result is what one setting leads to. Bytes are of the heap and its metadata.
 type Result struct {
 	Setting     string `json:"setting"` // as in GRANARY_CONF; empty: the defaults
+	Classes     string `json:"classes"` // size classes: fine, which are the library's, or coarse
 	PeakRSS     uint64 `json:"peak_rss"`
 	MeanRSS     uint64 `json:"mean_rss"`
 	EndRSS      uint64 `json:"end_rss"`
@@ -57,24 +58,24 @@ func (r Result) Calls() uint64 {
 // Fragmentation is the peak of RSS for each byte requested at its peak.
 func (r Result) Fragmentation() float64 { return float64(r.PeakRSS) / float64(max(1, r.LivePeak)) }
 
-// A simulator runs the program simulate, which makes the calls of a sequence in the library's own layers.
+// A simulator runs the programs that make the calls of a sequence in the library's own layers.
 type simulator struct {
-	program, sequence string
-	machine           Machine
+	sequence string
+	machine  Machine
 }
 
-// all simulates each setting, as many at a time as there are CPUs.
-func (s simulator) all(ctx context.Context, settings []string) ([]Result, error) {
+// all simulates each variant, as many at a time as there are CPUs.
+func (s simulator) all(ctx context.Context, variants []variant) ([]Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	results := make([]Result, len(settings))
-	errs := make([]error, len(settings))
+	results := make([]Result, len(variants))
+	errs := make([]error, len(variants))
 	free := make(chan struct{}, runtime.NumCPU())
 	var running sync.WaitGroup
-	for i, setting := range settings {
+	for i, v := range variants {
 		free <- struct{}{}
 		running.Go(func() {
-			results[i], errs[i] = s.one(ctx, setting)
+			results[i], errs[i] = s.one(ctx, v)
 			if errs[i] != nil {
 				stop()
 			}
@@ -96,10 +97,10 @@ func first(errs []error) error {
 	return found
 }
 
-func (s simulator) one(ctx context.Context, setting string) (Result, error) {
-	cmd := exec.CommandContext(ctx, s.program, s.sequence)
+func (s simulator) one(ctx context.Context, v variant) (Result, error) {
+	cmd := exec.CommandContext(ctx, v.program, s.sequence)
 	// Ready lists save time, and no memory: without them, a miss is a miss.
-	conf := strings.TrimSuffix("abort_conf:true,ready_lists:never,"+setting, ",")
+	conf := strings.TrimSuffix("abort_conf:true,ready_lists:never,"+v.setting, ",")
 	cmd.Env = append(environment(), "GRANARY_CONF="+conf, fmt.Sprintf("SIMULATE_CPUS=%d", s.machine.CPUs),
 		fmt.Sprintf("SIMULATE_NODES=%d", s.machine.Nodes), fmt.Sprintf("SIMULATE_MEMORY=%d", s.machine.Memory))
 	if !s.machine.HugePages {
@@ -109,15 +110,15 @@ func (s simulator) one(ctx context.Context, setting string) (Result, error) {
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
 		if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); line != "" {
-			return Result{}, fmt.Errorf("setting %s: %s", setting, line)
+			return Result{}, fmt.Errorf("setting %s: %s", v.setting, line)
 		}
-		return Result{}, fmt.Errorf("simulate %s: %w", setting, err)
+		return Result{}, fmt.Errorf("simulate %s: %w", v.setting, err)
 	}
 	r := Result{}
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return Result{}, fmt.Errorf("read the results of %s: %w", s.program, err)
+		return Result{}, fmt.Errorf("read the results of %s: %w", v.program, err)
 	}
-	r.Setting = setting
+	r.Setting, r.Classes = v.setting, v.classes
 	return r, nil
 }
 

@@ -194,6 +194,33 @@ func TestAnotherMachine(t *testing.T) {
 	}
 }
 
+// Half of the objects have a size just above one of the coarse classes, where a finer one follows.
+const between = `
+#include <stdlib.h>
+int main(void) {
+  void** held = malloc(30000 * sizeof *held);
+  for (int i = 0; i < 30000; ++i) held[i] = malloc(i % 2 ? 520 : 1296);
+  for (int i = 0; i < 30000; ++i) free(held[i]);
+  return 0;
+}`
+
+func TestCoarseClassesRoundUpFurther(t *testing.T) {
+	path := recorded(t, between)
+	r := simulated(t, path, "--classes", "fine,coarse", "--set", "dirty_decay_ms=0,-1")
+	if len(r.Results) != 4 || r.Results[0].Classes != "fine" || r.Results[3].Classes != "coarse" || r.ChosenClasses != "fine" {
+		t.Fatalf("%+v", r)
+	}
+	// 544 and 1408 bytes become 640 and 1536.
+	fine, coarse := float64(r.Results[0].PeakRSS), float64(r.Results[2].PeakRSS)
+	if want := (640 + 1536.0) / (544 + 1408); math.Abs(coarse/fine-want) > 0.03 {
+		t.Errorf("coarse %.0f, fine %.0f, ratio %.3f, want %.3f", coarse, fine, coarse/fine, want)
+	}
+	out, err := command(t, path, "--classes", "coarse")
+	if err != nil || !strings.Contains(out, "the defaults; coarse classes") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 func TestWrongInputIsOneMessage(t *testing.T) {
 	path := recorded(t, growth)
 	text := filepath.Join(t.TempDir(), "text")
@@ -204,6 +231,8 @@ func TestWrongInputIsOneMessage(t *testing.T) {
 		{text, "it is no trace"},
 		{path + " --set dirty_decay_ms=soon", "dirty_decay_ms"},
 		{path + " --goal beauty", "give rss or speed"},
+		{path + " --classes large", "give fine or coarse"},
+		{path + " --classes fine,fine", "has fine twice"},
 		{path + " --cpus 0", "give 1 to 1024"},
 		{path + " --nodes 9 --cpus 2", "no more than CPUs"},
 		{path + " --memory much", "such as 128GiB"},
