@@ -12,10 +12,7 @@
 #include "base/writer.h"
 #include "clock.h"
 #include "next.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "os/advice.h"
 
 namespace granary::record {
 

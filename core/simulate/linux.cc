@@ -130,20 +130,19 @@ constexpr int kFirstFile = 1 << 20;
 constexpr const char* kFiles[] = {"/proc/self/statm", "/proc/self/cgroup",
                                   "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"};
 
-uint64_t Resident() { return machine.pages.counts().resident * simulate::Pages::kPage; }
-
 int Contents(int index, char* to, size_t size) {
   switch (index) {
     case 0:
       return std::snprintf(to, size, "0 %llu 0 0 0 0 0\n",
-                           static_cast<unsigned long long>(Resident() / simulate::Pages::kPage));
+                           static_cast<unsigned long long>(machine.pages.counts().resident));
     case 1:
       return std::snprintf(to, size, "0::/\n");
     case 2:
       return std::snprintf(to, size, "%llu\n",
                            static_cast<unsigned long long>(machine.hardware.memory));
     default:
-      return std::snprintf(to, size, "%llu\n", static_cast<unsigned long long>(Resident()));
+      return std::snprintf(to, size, "%llu\n",
+                           static_cast<unsigned long long>(machine.pages.resident_bytes()));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/bits.h"
+#include "os/keep_aligned.h"
 
 namespace granary::simulate {
 namespace {
@@ -43,11 +44,7 @@ void* Machine::Map(size_t bytes, size_t alignment) noexcept {
   void* const whole = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (whole == MAP_FAILED) return nullptr;
-  char* const first = static_cast<char*>(whole);
-  char* const p = reinterpret_cast<char*>(RoundUp(AddressOf(whole), alignment));
-  if (p != first) munmap(first, static_cast<size_t>(p - first));
-  if (char* const end = first + alignment; end != p)
-    munmap(p + bytes, static_cast<size_t>(end - p));
+  char* const p = KeepAligned(whole, bytes, alignment, munmap);
   madvise(p, bytes, MADV_NOHUGEPAGE);
   mapped_.push_back({p, bytes});
   return p;
@@ -71,8 +68,8 @@ uint64_t Machine::MappedResident() const {
 }
 
 void Machine::SetClock(uint64_t nanos) {
-  resident_time_ += static_cast<double>(pages.counts().resident * Pages::kPage) *
-                    static_cast<double>(nanos - nanos_);
+  resident_time_ +=
+      static_cast<double>(pages.resident_bytes()) * static_cast<double>(nanos - nanos_);
   nanos_ = nanos;
   reads_ = 0;
 }

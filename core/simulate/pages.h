@@ -46,6 +46,7 @@ class Pages {
   void Move(void* from, size_t bytes, void* to) noexcept;
 
   const PageCounts& counts() const noexcept { return counts_; }
+  uint64_t resident_bytes() const noexcept { return counts_.resident * kPage; }
   // The node on which the page of p was touched first.
   unsigned NodeOf(const void* p) const noexcept {
     return nodes_ == nullptr ? 0 : nodes_[(AddressOf(p) - base_) / kPage];

@@ -13,8 +13,6 @@ namespace {
 
 constexpr uint64_t kTickNanos = 100;
 
-uint64_t HeapResident() { return machine.pages.counts().resident * Pages::kPage; }
-
 }  // namespace
 
 Player::Player(size_t slots)
@@ -40,7 +38,7 @@ void Player::Play(const Sequence& sequence) {
     }
     Apply(op);
     if (!machine.background.started() && upkeep.BackgroundRuns()) machine.background.Await();
-    if (HeapResident() >= measure_at_ || now >= next_) Observe();
+    if (machine.pages.resident_bytes() >= measure_at_ || now >= next_) Observe();
   }
   end_ = Measure();
 }
@@ -111,7 +109,7 @@ uint64_t Player::Measure() {
   mapped_time_ += static_cast<double>(mapped_) * static_cast<double>(now - mapped_at_);
   mapped_ = machine.MappedResident();
   mapped_at_ = now;
-  const uint64_t heap = HeapResident();
+  const uint64_t heap = machine.pages.resident_bytes();
   peak_ = std::max(peak_, heap + mapped_);
   return heap + mapped_;
 }

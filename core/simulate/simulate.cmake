@@ -1,7 +1,7 @@
 # The programs of `granary simulate`: the objects of the library itself, over another system. It takes
 # the places of the objects that call the kernel, and defines no malloc.
 file(GLOB simulate_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cc)
-set(replaced "/(os/linux|front/threads|entry/libc|entry/operators|entry/vfork)\\.cc")
+set(replaced "/(os/linux_(files|memory|threads)|front/threads|entry/libc|entry/operators|entry/vfork)\\.cc")
 
 # Over the objects of the targets in ARGN, which `defined` tells from those of the library.
 function(granary_simulator name defined)

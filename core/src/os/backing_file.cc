@@ -13,11 +13,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/writer.h"
+#include "os/advice.h"
 #include "os/system_call.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace granary {
 
