@@ -6,7 +6,7 @@
 
 namespace granary {
 
-// From now on; DefaultHooks() for the kernel. The hooks may not allocate. False if the system
+// From now on; SharedHooks() for the kernel. The hooks may not allocate. False if the system
 // refuses.
 bool SetHooksOfSharedHeap(ExtentHooks* hooks) noexcept;
 ExtentHooks* HooksOfSharedHeap() noexcept;

@@ -29,8 +29,8 @@ granary_heap* ColdHeap() noexcept {
   return heap;
 }
 
-// nullptr if the ordinary operator has to allocate. The checks of option hardened are not in
-// arenas.
+// nullptr if the ordinary operator has to allocate. With option hardened it does: an arena seals
+// small objects, but has neither the quarantine nor the guarded blocks.
 void* NewCold(size_t size, size_t alignment, __hot_cold_t hint) noexcept {
   if (hint >= kHotFrom || options.hardened) return nullptr;
   granary_heap* const heap = ColdHeap();

@@ -49,8 +49,7 @@ bool IsMain(size_t arena) { return arena == 0 || arena == kAllArenas; }
 
 // The decay time of an arena. For 0 and "all", the heap's decay time.
 int64_t* DecayAt(size_t arena, bool muzzy) {
-  if (arena == 0 || arena == kAllArenas)
-    return muzzy ? &options.muzzy_decay_ms : &options.dirty_decay_ms;
+  if (IsMain(arena)) return muzzy ? &options.muzzy_decay_ms : &options.dirty_decay_ms;
   return DecayOf(arena, muzzy);
 }
 
@@ -64,7 +63,7 @@ int WriteArenaDecay(size_t arena, bool muzzy, uint64_t value) {
   if (decay == nullptr || static_cast<int64_t>(value) < -1) return EFAULT;
   const int64_t most = kOptions[static_cast<size_t>(OptionId::dirty_decay_ms)].highest;
   *decay = static_cast<int64_t>(value) > most ? most : static_cast<int64_t>(value);
-  if (arena == 0 || arena == kAllArenas) {
+  if (IsMain(arena)) {
     const OptionId row = muzzy ? OptionId::muzzy_decay_ms : OptionId::dirty_decay_ms;
     options.source[static_cast<size_t>(row)] = Source::kRunning;
   }
