@@ -48,12 +48,13 @@ type Command struct {
 	Setup     func(fs *pflag.FlagSet) Action
 }
 
-// usualExits hold for every command that says nothing else.
-var usualExits = []Exit{
-	{0, "fine"},
-	{CodeFailed, "it found a problem, or failed; a message on stderr says which"},
-	{CodeUsage, "the command line is wrong"},
+// Exits are the exit codes of a command that ends as usual, with its own meanings of success and failure.
+func Exits(fine, failed string) []Exit {
+	return []Exit{{0, fine}, {CodeFailed, failed}, {CodeUsage, "the command line is wrong"}}
 }
+
+// usualExits hold for every command that says nothing else.
+var usualExits = Exits("fine", "it found a problem, or failed; a message on stderr says which")
 
 // ExitCodes are the codes the command may end with.
 func (c Command) ExitCodes() []Exit {

@@ -88,11 +88,7 @@ var Row = cli.Command{
 		{Line: "ctl 812 pageout --older 30m", Does: "watch for half an hour, then page out memory without an access"},
 		{Line: "ctl 812 pageout --older 1h --keep", Does: "continue with memory that becomes cold later"},
 	},
-	Exits: []cli.Exit{
-		{Code: 0, Meaning: "done"},
-		{Code: cli.CodeFailed, Meaning: "refused, or not answered in time (then it is done later)"},
-		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
-	},
+	Exits: cli.Exits("done", "refused, or not answered in time (then it is done later)"),
 	Setup: setup,
 }
 

@@ -35,11 +35,7 @@ restarted as it was, and the end of its log shown. Where systemd does not run, i
 			{Line: "enable nginx --option dirty_decay_ms=5000", Does: "with an option; in effect from the next restart on"},
 			{Line: "enable mariadb --root /srv/image", Does: "in the image of a system, which is not running"},
 		},
-		Exits: []cli.Exit{
-			{Code: 0, Meaning: "enabled, or it was already"},
-			{Code: cli.CodeFailed, Meaning: "refused, or taken back, and everything is as before"},
-			{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
-		},
+		Exits: cli.Exits("enabled, or it was already", "refused, or taken back, and everything is as before"),
 		Setup: setupEnable,
 	},
 	{
@@ -62,11 +58,7 @@ allocator that the process calls, what lives on its heap, and what is wrong, if 
 			{Line: "status", Does: "all of them"},
 			{Line: "status mariadb --json", Does: "one, for a script"},
 		},
-		Exits: []cli.Exit{
-			{Code: 0, Meaning: "all that are listed are healthy"},
-			{Code: cli.CodeFailed, Meaning: "one is not"},
-			{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
-		},
+		Exits: cli.Exits("all that are listed are healthy", "one is not"),
 		Setup: setupStatus,
 	},
 }

@@ -28,11 +28,7 @@ space. For a program: whether it would run under Granary at all.`,
 		{Line: "doctor redis-server", Does: "a program before it is started"},
 		{Line: "doctor --json | jq '.findings[] | select(.severity == \"problem\")'", Does: "for a script"},
 	},
-	Exits: []cli.Exit{
-		{Code: 0, Meaning: "no problem (there may be warnings and notes)"},
-		{Code: cli.CodeFailed, Meaning: "a problem was found, or the process or program cannot be read"},
-		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
-	},
+	Exits: cli.Exits("no problem (there may be warnings and notes)", "a problem was found, or the process or program cannot be read"),
 	Setup: setup,
 }
 

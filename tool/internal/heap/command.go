@@ -34,11 +34,7 @@ readings is not reported.`,
 		{Line: "heap 812 --pages", Does: "the objects that pin half-empty pages"},
 		{Line: "heap 812 --walk | sort -k 2 -n | tail", Does: "the largest live objects"},
 	},
-	Exits: []cli.Exit{
-		{Code: 0, Meaning: "fine"},
-		{Code: cli.CodeFailed, Meaning: "the heap is damaged, or cannot be read"},
-		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
-	},
+	Exits: cli.Exits("fine", "the heap is damaged, or cannot be read"),
 	Setup: setup,
 }
 

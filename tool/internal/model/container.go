@@ -33,10 +33,7 @@ func containerSetup(fs *pflag.FlagSet) cli.Action {
 		if !slices.Contains(containerKinds, args[0]) {
 			return cli.Usagef("%q is no kind of container: choose %s", args[0], strings.Join(containerKinds, ", "))
 		}
-		if *number == "" {
-			return cli.Usagef("give the number of elements, as in `granary model container vector --count 10M`")
-		}
-		n, err := parseSome("count", *number, mostBuckets)
+		n, err := parseNumber("count", *number, mostBuckets, "elements", "model container vector --count 10M")
 		if err != nil {
 			return err
 		}

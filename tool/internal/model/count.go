@@ -39,6 +39,14 @@ func parseSome(flag, text string, most uint64) (uint64, error) {
 	return n, err
 }
 
+// parseNumber reads the number of things, which the command needs; the example shows it.
+func parseNumber(flag, text string, most uint64, things, example string) (uint64, error) {
+	if text == "" {
+		return 0, cli.Usagef("give the number of %s, as in `granary %s`", things, example)
+	}
+	return parseSome(flag, text, most)
+}
+
 // parseBytes reads "16GiB".
 func parseBytes(flag, text string) (float64, error) {
 	n, err := humanize.ParseBytes(text)

@@ -92,8 +92,8 @@ func limitFlags(fs *pflag.FlagSet) func(*redis.Limits) {
 }
 
 func (f redisFlags) spec() (s redis.Spec, err error) {
-	if *f.keys == "" {
-		return s, cli.Usagef("give the number of keys, as in `granary model redis --keys 15M`")
+	if s.Keys, err = parseNumber("keys", *f.keys, 1<<40, "keys", "model redis --keys 15M"); err != nil {
+		return s, err
 	}
 	if !redis.KnownType(*f.kind) {
 		return s, cli.Usagef("--type %q is not a type of values: choose %s", *f.kind, strings.Join(redis.Types, ", "))
@@ -101,7 +101,7 @@ func (f redisFlags) spec() (s redis.Spec, err error) {
 	if *f.expires < 0 || *f.expires > 1 {
 		return s, cli.Usagef("--expires %v is not a share: give 0 to 1", *f.expires)
 	}
-	s = redis.Spec{Type: *f.kind, Expires: *f.expires, Moving: *f.moving}
+	s.Type, s.Expires, s.Moving = *f.kind, *f.expires, *f.moving
 	if s.Server, err = redis.Find(*f.server); err != nil {
 		return s, cli.Usagef("%v", err)
 	}
@@ -109,13 +109,10 @@ func (f redisFlags) spec() (s redis.Spec, err error) {
 		flag, text string
 		most       uint64
 		to         *uint64
-	}{{"keys", *f.keys, 1 << 40, &s.Keys}, {"members", *f.members, 1e8, &s.Members}, {"fields", *f.fields, 1000, &s.Fields}} {
+	}{{"members", *f.members, 1e8, &s.Members}, {"fields", *f.fields, 1000, &s.Fields}} {
 		if *n.to, err = parseCount(n.flag, n.text, n.most); err != nil {
 			return s, err
 		}
-	}
-	if s.Keys == 0 {
-		return s, cli.Usagef("--keys 0 leaves nothing to compute: give 1 or more")
 	}
 	if s.Type != "string" && s.Members == 0 {
 		return s, cli.Usagef("--members 0 makes empty values, which Redis does not keep: give 1 or more")

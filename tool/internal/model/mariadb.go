@@ -33,10 +33,7 @@ func mariadbSetup(fs *pflag.FlagSet) cli.Action {
 		fs.Uint64Var(v.value, v.name, *v.value, "the server's variable, in `bytes`")
 	}
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
-		if *number == "" {
-			return cli.Usagef("give the number of connections, as in `granary model mariadb --connections 4096`")
-		}
-		n, err := parseSome("connections", *number, 1e6)
+		n, err := parseNumber("connections", *number, 1e6, "connections", "model mariadb --connections 4096")
 		if err != nil {
 			return err
 		}

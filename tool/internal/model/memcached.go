@@ -31,10 +31,7 @@ func memcachedSetup(fs *pflag.FlagSet) cli.Action {
 	factor := fs.Float64("factor", usualMemcached.Factor, "how much larger each class is, a `factor` (memcached -f)")
 	least := fs.Uint64("least", usualMemcached.Least, "room of the smallest class in `bytes` (memcached -n)")
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
-		if *keys == "" {
-			return cli.Usagef("give the number of keys, as in `granary model memcached --keys 10M`")
-		}
-		n, err := parseSome("keys", *keys, 1<<40)
+		n, err := parseNumber("keys", *keys, 1<<40, "keys", "model memcached --keys 10M")
 		if err != nil {
 			return err
 		}

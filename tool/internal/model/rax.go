@@ -35,10 +35,7 @@ func raxSetup(fs *pflag.FlagSet) cli.Action {
 	values := fs.Bool("values", false, "each key has a value, as in streams")
 	early := fs.Bool("early", false, "nodes as Redis 4.0 laid them out, without padding")
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
-		if *keys == "" {
-			return cli.Usagef("give the number of keys, as in `granary model rax --keys 15M`")
-		}
-		n, err := parseSome("keys", *keys, 1<<40)
+		n, err := parseNumber("keys", *keys, 1<<40, "keys", "model rax --keys 15M")
 		if err != nil {
 			return err
 		}

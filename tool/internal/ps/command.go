@@ -32,11 +32,7 @@ divides shared pages among the processes that share them. A narrow terminal show
 		{Line: "ps --allocator granary", Does: "only those that run under Granary; so does `granary` alone"},
 		{Line: "ps --sort heap --json | jq '.processes[0]'", Does: "the largest heap, for a script"},
 	},
-	Exits: []cli.Exit{
-		{Code: 0, Meaning: "fine"},
-		{Code: cli.CodeFailed, Meaning: "a process that was named could not be read"},
-		{Code: cli.CodeUsage, Meaning: "the command line is wrong"},
-	},
+	Exits: cli.Exits("fine", "a process that was named could not be read"),
 	Setup: setup,
 }
 

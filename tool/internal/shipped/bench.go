@@ -7,7 +7,22 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/BurntSushi/toml"
 )
+
+// Read reads a suite or layout into the value, and refuses settings that it does not have. The noun names the
+// file in messages.
+func Read(path, noun string, into any) error {
+	meta, err := toml.DecodeFile(path, into)
+	if err != nil {
+		return fmt.Errorf("read the %s: %w", noun, err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return fmt.Errorf("%s: there is no setting %q; correct its name", path, unknown[0].String())
+	}
+	return nil
+}
 
 // Suite is the path of a suite file. It is that of the source tree if there is none.
 func Suite(exe, name string) string {

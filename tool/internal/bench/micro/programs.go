@@ -12,8 +12,7 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-
-	"github.com/BurntSushi/toml"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
 // A Suite is a file of programs.
@@ -42,12 +41,8 @@ type Metric struct {
 // ReadSuite reads and checks a suite file.
 func ReadSuite(path string) (Suite, error) {
 	var s Suite
-	meta, err := toml.DecodeFile(path, &s)
-	if err != nil {
-		return s, fmt.Errorf("read the suite: %w", err)
-	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return s, fmt.Errorf("%s: there is no setting %q; correct its name", path, unknown[0].String())
+	if err := shipped.Read(path, "suite", &s); err != nil {
+		return s, err
 	}
 	if err := s.check(); err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)

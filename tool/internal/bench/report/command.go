@@ -25,9 +25,8 @@ var Commands = []cli.Command{
 		About: "A and B are folders written with --out, or results.json files. Shown are the rows and allocators that both have, B to A; " +
 			"≈ says that no difference is shown.",
 		Examples: []cli.Example{{Line: "bench compare results/before results/after", Does: "what a change did"}},
-		Exits: []cli.Exit{{Code: 0, Meaning: "fine"}, {Code: cli.CodeFailed, Meaning: "with --fail: something became worse; or it failed"},
-			{Code: cli.CodeUsage, Meaning: "the command line is wrong"}},
-		Takes: cli.Files, Setup: compareSetup,
+		Exits:    cli.Exits("fine", "with --fail: something became worse; or it failed"),
+		Takes:    cli.Files, Setup: compareSetup,
 	},
 	{
 		Name: "bench report", Usage: "DIR [options]", Summary: "write the report of results once more, for another goal",

@@ -14,8 +14,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-
-	"github.com/BurntSushi/toml"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
 // A Layout describes the table and the plot of a README.
@@ -56,12 +55,9 @@ type Row struct {
 // ReadLayout reads and checks a layout file.
 func ReadLayout(path string) (Layout, error) {
 	var l Layout
-	meta, err := toml.DecodeFile(path, &l)
+	err := shipped.Read(path, "layout", &l)
 	if err != nil {
-		return l, fmt.Errorf("read the layout: %w", err)
-	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return l, fmt.Errorf("%s: there is no setting %q; correct its name", path, unknown[0].String())
+		return l, err
 	}
 	for i := range l.Rows {
 		r := &l.Rows[i]

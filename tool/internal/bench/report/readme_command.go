@@ -31,8 +31,7 @@ var Readme = cli.Command{
 		{Line: "bench readme bench/results/2026-11-21", Does: "show these results in README.md"},
 		{Line: "bench readme --check", Does: "check that README.md matches the folder of results that it names"},
 	},
-	Exits: []cli.Exit{{Code: 0, Meaning: "fine"}, {Code: cli.CodeFailed, Meaning: "with --check: the README shows something else; or it failed"},
-		{Code: cli.CodeUsage, Meaning: "the command line is wrong"}},
+	Exits: cli.Exits("fine", "with --check: the README shows something else; or it failed"),
 	Takes: cli.Files, Setup: readmeSetup,
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/services"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/shipped"
 
-	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
 )
 
@@ -39,12 +39,8 @@ type Entry struct {
 // Read reads and checks a suite file.
 func Read(path string) (Suite, error) {
 	var s Suite
-	meta, err := toml.DecodeFile(path, &s)
-	if err != nil {
-		return s, fmt.Errorf("read the suite: %w", err)
-	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return s, fmt.Errorf("%s: there is no setting %q; correct its name", path, unknown[0].String())
+	if err := shipped.Read(path, "suite", &s); err != nil {
+		return s, err
 	}
 	for i, e := range s.Entries {
 		if !slices.Contains(names(), e.Name) {

@@ -52,18 +52,27 @@ func listpack(data []byte, each func(redis.Element) error) error {
 	}
 }
 
+// text returns the bytes behind the head, with the size of both.
+func text(data []byte, head int, length uint64) (content []byte, size int, ok bool) {
+	if length > uint64(len(data)) || head+int(length) > len(data) {
+		return nil, 0, false
+	}
+	size = head + int(length)
+	return data[head:size], size, true
+}
+
+// number returns the number behind the first byte, with the size of both.
+func number(data []byte, bytes int) (e redis.Element, size int, ok bool) {
+	v, ok := le(data[1:], bytes)
+	return redis.Number(v), 1 + bytes, ok
+}
+
 // packEntry is an entry with the size of its encoding and data.
 func packEntry(data []byte) (e redis.Element, size int, ok bool) {
 	first := data[0]
 	text := func(head int, length uint64) (redis.Element, int, bool) {
-		if length > uint64(len(data)) || head+int(length) > len(data) {
-			return e, 0, false
-		}
-		return redis.Element{Len: length}, head + int(length), true
-	}
-	number := func(bytes int) (redis.Element, int, bool) {
-		v, ok := le(data[1:], bytes)
-		return redis.Number(v), 1 + bytes, ok
+		content, size, ok := text(data, head, length)
+		return redis.Element{Len: uint64(len(content))}, size, ok
 	}
 	second := uint64(0)
 	if len(data) > 1 {
@@ -85,13 +94,13 @@ func packEntry(data []byte) (e redis.Element, size int, ok bool) {
 	case first == 0xf0 && len(data) >= 5:
 		return text(5, uint64(binary.LittleEndian.Uint32(data[1:])))
 	case first == 0xf1:
-		return number(2)
+		return number(data, 2)
 	case first == 0xf2:
-		return number(3)
+		return number(data, 3)
 	case first == 0xf3:
-		return number(4)
+		return number(data, 4)
 	case first == 0xf4:
-		return number(8)
+		return number(data, 8)
 	}
 	return e, 0, false
 }
@@ -130,14 +139,8 @@ func ziplist(data []byte, each func(redis.Element) error) error {
 func zipEntry(data []byte) (e redis.Element, size int, ok bool) {
 	first := data[0]
 	text := func(head int, length uint64) (redis.Element, int, bool) {
-		if length > uint64(len(data)) || head+int(length) > len(data) {
-			return e, 0, false
-		}
-		return redis.Text(data[head : head+int(length)]), head + int(length), true
-	}
-	number := func(bytes int) (redis.Element, int, bool) {
-		v, ok := le(data[1:], bytes)
-		return redis.Number(v), 1 + bytes, ok
+		content, size, ok := text(data, head, length)
+		return redis.Text(content), size, ok
 	}
 	switch {
 	case first < 0x40:
@@ -147,15 +150,15 @@ func zipEntry(data []byte) (e redis.Element, size int, ok bool) {
 	case first == 0x80 && len(data) >= 5:
 		return text(5, uint64(binary.BigEndian.Uint32(data[1:])))
 	case first == 0xc0:
-		return number(2)
+		return number(data, 2)
 	case first == 0xd0:
-		return number(4)
+		return number(data, 4)
 	case first == 0xe0:
-		return number(8)
+		return number(data, 8)
 	case first == 0xf0:
-		return number(3)
+		return number(data, 3)
 	case first == 0xfe:
-		return number(1)
+		return number(data, 1)
 	case first > 0xf0 && first < 0xfe:
 		return redis.Number(int64(first&0x0f) - 1), 1, true
 	}
@@ -209,12 +212,13 @@ func zipmap(data []byte, each func(redis.Element) error) error {
 			}
 			free, head = int(data[head]), head+1
 		}
-		if length > uint64(len(data)) || head+int(length)+free > len(data) {
+		content, size, ok := text(data, head, length)
+		if !ok || size+free > len(data) {
 			return errPacked
 		}
-		if err := each(redis.Text(data[head : head+int(length)])); err != nil {
+		if err := each(redis.Text(content)); err != nil {
 			return err
 		}
-		data = data[head+int(length)+free:]
+		data = data[size+free:]
 	}
 }

@@ -80,45 +80,31 @@ func (r *reader) member(e redis.Element) error {
 	return nil
 }
 
-// pairs receives fields and values alternately.
-func (r *reader) pairs() func(redis.Element) error {
-	var field redis.Element
-	odd := false
+// inTurn receives the elements of a value in groups of a size.
+func inTurn(size int, group func(e []redis.Element)) func(redis.Element) error {
+	var elements []redis.Element
 	return func(e redis.Element) error {
-		if odd = !odd; odd {
-			field = e
-			return nil
+		if elements = append(elements, e); len(elements) == size {
+			group(elements)
+			elements = elements[:0]
 		}
-		r.value.Pair(field, e)
 		return nil
 	}
+}
+
+// pairs receives fields and values alternately.
+func (r *reader) pairs() func(redis.Element) error {
+	return inTurn(2, func(e []redis.Element) { r.value.Pair(e[0], e[1]) })
 }
 
 // triples receives fields, values and times of expiry in turn.
 func (r *reader) triples() func(redis.Element) error {
-	var last [3]redis.Element
-	at := 0
-	return func(e redis.Element) error {
-		last[at%3] = e
-		if at++; at%3 == 0 {
-			r.value.Pair(last[0], last[1])
-		}
-		return nil
-	}
+	return inTurn(3, func(e []redis.Element) { r.value.Pair(e[0], e[1]) })
 }
 
 // scores receives elements and scores alternately.
 func (r *reader) scores() func(redis.Element) error {
-	var member redis.Element
-	odd := false
-	return func(e redis.Element) error {
-		if odd = !odd; odd {
-			member = e
-			return nil
-		}
-		r.value.Scored(member, e)
-		return nil
-	}
+	return inTurn(2, func(e []redis.Element) { r.value.Scored(e[0], e[1]) })
 }
 
 // elements reads a number, and that many times per strings.
