@@ -94,7 +94,6 @@ class Arena {
  private:
   friend struct Hooked;
   friend struct DescriptorRows;
-  class Serving;
 
   struct Region {
     void* p;

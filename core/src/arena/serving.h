@@ -2,14 +2,14 @@
 // are static.
 #pragma once
 
-#include "arena/arena.h"
-
 namespace granary {
+
+class Arena;
 
 extern constinit __thread Arena* serving
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-class Arena::Serving {
+class Serving {
  public:
   explicit Serving(Arena* arena) : before_(serving) { serving = arena; }
   ~Serving() { serving = before_; }
