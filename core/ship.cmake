@@ -29,12 +29,15 @@ endforeach()
 
 # What `granary record` preloads in front of any allocator.
 file(GLOB recorder_sources CONFIGURE_DEPENDS record/*.cc)
-add_library(granary_record SHARED ${recorder_sources})
+# It walks stacks as the library does.
+set(walker "/src/(unwind|os)/")
+add_library(granary_record SHARED ${recorder_sources}
+  $<FILTER:$<TARGET_OBJECTS:granary_layers>,INCLUDE,${walker}>)
 target_link_libraries(granary_record PRIVATE granary_flags ${CMAKE_DL_LIBS})
 # Exceptions pass through its operators.
 target_compile_options(granary_record PRIVATE -O2 -fno-exceptions -fasynchronous-unwind-tables)
 set_target_properties(granary_record PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME granary-record)
-target_link_options(granary_record PRIVATE -static-libgcc LINKER:-z,now LINKER:-z,nodelete LINKER:--no-undefined)
+target_link_options(granary_record PRIVATE -static-libgcc LINKER:-z,now LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined)
 
 set(override_object ${CMAKE_BINARY_DIR}/lib/granary.o)
 add_custom_command(OUTPUT ${override_object}

@@ -4,11 +4,15 @@
 
 #include "next.h"
 #include "recorder.h"
+#include "stacks.h"
 
 namespace granary::record {
 
 inline void RecordAllocation(Log& log, Kind kind, size_t size, size_t alignment, const void* p) {
-  Record(log, p, [=](Encoder& e, uint64_t ticks) { e.Allocated(kind, size, alignment, p, ticks); });
+  Record(log, p, [=](Encoder& e, uint64_t ticks) {
+    if (stacks.on()) stacks.Write(e);
+    e.Allocated(kind, size, alignment, p, ticks);
+  });
 }
 
 inline void RecordFree(Log& log, Kind kind, const void* p) {

@@ -33,11 +33,18 @@ class Encoder {
   void Freed(Kind kind, const void* p, uint64_t ticks) { Commit(kind, Address(Time(ticks), p)); }
 
   void Thread(uint32_t thread, uint64_t ticks) {
-    short_time_ = 0;
-    uint8_t* const to = Number(Number(at_ + 1, thread), ticks);
-    Commit(Kind::kThread, to);
+    Commit(Other::kThread, Number(Number(at_ + 1, thread), ticks));
     ticks_ = ticks;
     address_ = 0;
+  }
+
+  void Stack(uint32_t number) { Commit(Other::kStack, Number(at_ + 1, number)); }
+
+  void DefineStack(uint32_t number, const uintptr_t* frames, size_t count) {
+    uint8_t* to = Number(Number(at_ + 1, number), count);
+    uintptr_t last = 0;
+    for (size_t i = 0; i < count; last = frames[i++]) to = Distance(to, frames[i] - last);
+    Commit(Other::kDefinesStack, to);
   }
 
  private:
@@ -57,13 +64,22 @@ class Encoder {
   // The distance to the last address, in units of 8 bytes, with the sign in the lowest bit.
   uint8_t* Address(uint8_t* to, const void* p) {
     const auto address = reinterpret_cast<uintptr_t>(p) >> 3;
-    const auto delta = static_cast<int64_t>(address - address_);
+    const uintptr_t delta = address - address_;
     address_ = address;
-    return Number(to, static_cast<uint64_t>(delta << 1) ^ static_cast<uint64_t>(delta >> 63));
+    return Distance(to, delta);
   }
 
-  void Commit(Kind kind, uint8_t* next) {
-    const auto first = static_cast<uint8_t>(static_cast<uint64_t>(kind) | short_time_ << kKindBits);
+  static uint8_t* Distance(uint8_t* to, uintptr_t delta) {
+    const auto sign = static_cast<uint64_t>(static_cast<int64_t>(delta) >> 63);
+    return Number(to, delta << 1 ^ sign);
+  }
+
+  void Commit(Kind kind, uint8_t* next) { Commit(kind, short_time_, next); }
+  void Commit(Other other, uint8_t* next) {
+    Commit(Kind::kOther, static_cast<uint64_t>(other), next);
+  }
+  void Commit(Kind kind, uint64_t high, uint8_t* next) {
+    const auto first = static_cast<uint8_t>(static_cast<uint64_t>(kind) | high << kKindBits);
     __atomic_store_n(at_, first, __ATOMIC_RELEASE);
     at_ = next;
   }

@@ -9,6 +9,7 @@ namespace granary::record {
 
 inline constexpr char kMagic[8] = {'g', 'r', 'a', 'n', 'r', 'e', 'c', '\n'};
 inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersionWithStacks = 2;
 // Both are whole pages with pages of up to 64 KiB.
 inline constexpr size_t kHeaderBytes = 64 << 10;
 inline constexpr size_t kChunkBytes = 64 << 10;
@@ -22,13 +23,23 @@ enum class Kind : uint8_t {
   kFreed = 4,      // address
   kMoving = 5,     // address of an object that realloc may move or free
   kMoved = 6,      // size, address: where realloc left it; address 0: realloc failed
-  kThread = 7,     // thread, time: another thread goes on in this chunk
+  kOther = 7,      // the high bits say what
 };
 inline constexpr unsigned kKindBits = 3;
+// What is no event.
+enum class Other : uint8_t {
+  kThread = 0,        // thread, time: another thread goes on in this chunk
+  kStack = 1,         // number of the stack of the next allocation in this chunk
+  kDefinesStack = 2,  // number, count, return addresses from the innermost on, as distances
+};
+// The thread of a chunk that holds text: rows of /proc/self/maps, for the names of stacks.
+inline constexpr uint32_t kMapsThread = ~uint32_t{0};
 // The high bits are the time since the thread's last event; this value says that a number follows.
 inline constexpr uint64_t kLongTime = 31;
-// Two bytes for the kind and the alignment, and four numbers of at most ten.
-inline constexpr size_t kMaxEventBytes = 2 + 4 * 10;
+inline constexpr size_t kMaxFrames = 24;
+// Two bytes for the kind and the alignment and four numbers of at most ten, the number of a stack,
+// and its definition.
+inline constexpr size_t kMaxEventBytes = 2 + 4 * 10 + 6 + 1 + 2 * 5 + kMaxFrames * 10;
 
 // Why recording ended before the program did.
 enum class Stop : uint32_t { kRunning = 0, kFull = 1, kNoSpace = 2 };

@@ -10,6 +10,8 @@
 #include "base/compiler.h"
 #include "clock.h"
 #include "file.h"
+#include "maps.h"
+#include "stacks.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -142,6 +144,13 @@ void Stopped(State& state) {
   __atomic_store_n(&state.shared.skipped, kOff, __ATOMIC_RELEASE);
 }
 
+void StartStacks() {
+  stacks.Stop();
+  ForgetModules();
+  if (NumberIn("GRANARY_RECORD_STACKS", 0) == 0 || !stacks.Start()) return;
+  file.header().version = kVersionWithStacks;
+}
+
 // Decides whether this process is recorded. Called with the state's lock held by one thread.
 void Start(State& state) {
   const bool forked = generation != 0 && recorded != getpid();
@@ -151,6 +160,7 @@ void Start(State& state) {
   const uint64_t sample = NumberIn("GRANARY_RECORD_SAMPLE", 1);
   file.header().sample = sample == 0 ? 1 : sample;
   file.header().forked = forked;
+  StartStacks();
   state.shared.skipped = ~(~uint64_t{0} / file.header().sample);
   state.shared.clock = file.header().first.ticks;
   if (generation == 0) pthread_key_create(&at_thread_end, LeaveChunk);
@@ -235,6 +245,14 @@ bool Prepare(Log& log, const void* p) {
   if (MakeRoom(log) && IsSampled(p)) return true;
   log.busy = false;
   return false;
+}
+
+uint8_t* ChunkOf(uint32_t thread) {
+  State& state = StateOf(shared);
+  Lock lock(state);
+  uint8_t* const chunk = file.NewChunk();
+  if (chunk != nullptr) *reinterpret_cast<ChunkHeader*>(chunk) = {thread, 0, 0};
+  return chunk;
 }
 
 void Advance(Log& log) {

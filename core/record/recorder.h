@@ -30,6 +30,8 @@ inline constexpr uint64_t kOff = ~uint64_t{0};
 extern constinit thread_local Log log __attribute__((tls_model("initial-exec")));
 extern Shared* shared;
 
+// A new chunk for the text of a thread that is none; nullptr if the file is full.
+uint8_t* ChunkOf(uint32_t thread);
 // Moves the clock on. A thread calls it every 64 events.
 void Advance(Log& log);
 

@@ -34,6 +34,7 @@ command is killed. ` + "`granary trace info`" + ` summarises it. With --wait, no
 	Examples: []cli.Example{
 		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},
 		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
+		{Line: "record --sample 100 --stacks -- ./app", Does: "and where it is allocated, for `granary trace top --stacks`"},
 		{Line: "record --wait -- ./app", Does: "start a program that can be recorded later"},
 		{Line: "record --seconds 30 812", Does: "record it for 30 seconds"},
 		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
@@ -47,6 +48,7 @@ type options struct {
 	out, lib, max string
 	sample        uint64
 	follow, raw   bool
+	stacks        bool
 	anonymous     bool
 	wait          bool
 	seconds       float64
@@ -59,6 +61,7 @@ func setup(flags *pflag.FlagSet) cli.Action {
 	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+shipped.RecorderName+" beside this command, or installed)")
 	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
 	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
+	flags.BoolVar(&o.stacks, "stacks", false, "record the stack of each allocation; with --sample this costs little")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
 	flags.BoolVar(&o.anonymous, "anonymous", false, "drop the names of the program and its allocator, and the process id, from the trace")
 	flags.BoolVar(&o.wait, "wait", false, "record nothing until `granary record PID` switches the recording on")
@@ -141,6 +144,9 @@ func (o *options) variables(most uint64) []string {
 	out := []string{"GRANARY_RECORD=" + o.out, "GRANARY_RECORD_MAX_BYTES=" + strconv.FormatUint(most, 10), "GRANARY_RECORD_SAMPLE=" + strconv.FormatUint(o.sample, 10)}
 	if o.follow {
 		out = append(out, "GRANARY_RECORD_FOLLOW=1")
+	}
+	if o.stacks {
+		out = append(out, "GRANARY_RECORD_STACKS=1")
 	}
 	if o.wait {
 		out = append(out, "GRANARY_RECORD_WAIT=1")

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -27,9 +28,12 @@ var Commands = []cli.Command{
 		Setup: command(writeInfo),
 	},
 	{
-		Name: "trace top", Usage: "FILE [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes a trace allocates", Takes: cli.Files,
-		Examples: []cli.Example{{Line: "trace top trace.gtr --by objects", Does: "the most frequent sizes first"}},
-		Setup:    topSetup,
+		Name: "trace top", Usage: "FILE [--stacks] [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes a trace allocates, or where", Takes: cli.Files,
+		Examples: []cli.Example{
+			{Line: "trace top trace.gtr --by objects", Does: "the most frequent sizes first"},
+			{Line: "trace top trace.gtr --stacks", Does: "the stacks with the most live bytes at the peak, of a trace with stacks"},
+		},
+		Setup: topSetup,
 	},
 	{
 		Name: "trace lifetimes", Usage: "FILE [--json]", Summary: "show how long the objects of a trace live, by size", Takes: cli.Files,
@@ -83,27 +87,48 @@ var orders = map[string]func(Group) uint64{
 	"peak":    func(g Group) uint64 { return g.AtPeak.Bytes },
 	"bytes":   func(g Group) uint64 { return g.Bytes },
 	"objects": func(g Group) uint64 { return g.Objects },
-	"end":     func(g Group) uint64 { return g.AtEnd * g.Size },
+	"end":     func(g Group) uint64 { return g.EndBytes },
 }
 
 func topSetup(fs *pflag.FlagSet) cli.Action {
 	by := fs.String("by", "peak", "the `order`: peak (bytes live at the peak), bytes (requested in all), objects, end (bytes live at the end)")
-	rows := fs.Int("rows", 20, "print so many `sizes`")
+	rows := fs.Int("rows", 20, "print so many `rows`")
+	stacks := fs.Bool("stacks", false, "list the stacks of the allocations instead of the sizes")
 	return summarized(func(env cli.Env, s Summary) error {
 		order, ok := orders[*by]
 		if !ok {
 			return cli.Usagef("--by %s is no order: give peak, bytes, objects or end", *by)
 		}
-		slices.SortStableFunc(s.BySize, func(a, b Group) int { return cmp.Compare(order(b), order(a)) })
-		t := term.Table{Header: []string{" SIZE", " OBJECTS", " BYTES", " LIVE AT PEAK", " OF PEAK", " LIVE AT END"}}
-		for _, g := range s.BySize[:min(max(0, *rows), len(s.BySize))] {
-			t.Rows = append(t.Rows, []string{term.Count(g.Size), term.Count(g.Objects), term.Bytes(g.Bytes), term.Bytes(g.AtPeak.Bytes),
-				term.Percent(float64(g.AtPeak.Bytes), float64(s.Peak.Bytes)), term.Bytes(g.AtEnd * g.Size)})
+		groups, t := s.BySize, term.Table{Header: []string{" SIZE"}}
+		if *stacks {
+			if len(s.ByStack) == 0 {
+				return errors.New("the trace holds no stacks: record it with `granary record --stacks`")
+			}
+			groups, t.Fold = s.ByStack, true
+			t.Header = nil
+		}
+		t.Header = append(t.Header, " OBJECTS", " BYTES", " LIVE AT PEAK", " OF PEAK", " LIVE AT END")
+		if *stacks {
+			t.Header, t.Spare = append(t.Header, "STACK"), []int{1, 4}
+		}
+		slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(order(b), order(a)) })
+		for _, g := range groups[:min(max(0, *rows), len(groups))] {
+			row := []string{term.Count(g.Objects), term.Bytes(g.Bytes), term.Bytes(g.AtPeak.Bytes),
+				term.Percent(float64(g.AtPeak.Bytes), float64(s.Peak.Bytes)), term.Bytes(g.EndBytes)}
+			if *stacks {
+				row = append(row, s.Header.StackOf(g.Stack, shownFrames))
+			} else {
+				row = append([]string{term.Count(g.Size)}, row...)
+			}
+			t.Rows = append(t.Rows, row)
 		}
 		t.Write(env.Stdout, width(env.Stdout))
 		return nil
 	})
 }
+
+// shownFrames is how many functions of a stack are listed.
+const shownFrames = 8
 
 func writeInfo(w io.Writer, s Summary) {
 	h := s.Header
@@ -116,6 +141,7 @@ func writeInfo(w io.Writer, s Summary) {
 		{"frees", fmt.Sprintf("%s, %s of all ended objects by another thread", term.Count(s.Frees), term.Percent(float64(s.Remote), float64(s.Frees+s.Reallocs)))},
 		{"reallocs", term.Count(s.Reallocs)},
 		{"threads", term.Count(uint64(s.Threads))},
+		{"stacks", term.Count(uint64(len(h.Stacks)))},
 		{"peak live", fmt.Sprintf("%s in %s objects, after %s", term.Bytes(s.Peak.Bytes), term.Count(s.Peak.Objects), term.Duration(s.Peak.Time))},
 		{"live at the end", fmt.Sprintf("%s in %s objects", term.Bytes(s.End.Bytes), term.Count(s.End.Objects))},
 		{"file", fmt.Sprintf("%s, %.2f bytes an event", term.Bytes(uint64(h.Size)), float64(h.Size)/float64(max(1, s.Events)))},

@@ -12,7 +12,8 @@ type record struct {
 	size    uint64
 	align   uint64
 	address uint64
-	thread  uint32 // of recordThread
+	thread  uint32 // of otherThread
+	stack   uint32 // of an allocation; 0: unknown
 }
 
 var errDamaged = errors.New("no event")
@@ -22,7 +23,12 @@ type decoder struct {
 	data    []byte // the rest of it
 	ticks   uint64
 	address uint64
+	stack   uint32              // of the next allocation
+	define  map[uint32][]uint64 // where stacks are defined; nil: nowhere
 }
+
+// maxFrames bounds a stack of a recording.
+const maxFrames = 256
 
 func (d *decoder) number() (uint64, error) {
 	n, length := binary.Uvarint(d.data)
@@ -33,8 +39,13 @@ func (d *decoder) number() (uint64, error) {
 	return n, nil
 }
 
-// next returns the next event; its kind is recordEnd at the end of the chunk.
+// next returns the next event; its kind is recordEnd at the end of the chunk, recordOther if another thread goes on.
 func (d *decoder) next() (record, error) {
+	for len(d.data) > 0 && d.data[0]&(1<<kindBits-1) == recordOther && d.data[0]>>kindBits != otherThread {
+		if err := d.stacks(); err != nil {
+			return record{}, err
+		}
+	}
 	if len(d.data) == 0 || d.data[0] == 0 {
 		return record{}, nil
 	}
@@ -44,7 +55,7 @@ func (d *decoder) next() (record, error) {
 	if r.kind == recordEnd {
 		return r, errDamaged
 	}
-	if r.kind == recordThread {
+	if r.kind == recordOther {
 		return d.otherThread(r)
 	}
 	delta := uint64(first >> kindBits)
@@ -62,6 +73,44 @@ func (d *decoder) next() (record, error) {
 	return r, d.addressOf(&r)
 }
 
+// stacks reads the number of a stack, or a definition.
+func (d *decoder) stacks() error {
+	what := d.data[0] >> kindBits
+	d.data = d.data[1:]
+	number, err := d.number()
+	if err != nil || number == 0 || number > 1<<32-1 {
+		return errDamaged
+	}
+	switch what {
+	case otherStack:
+		d.stack = uint32(number)
+		return nil
+	case otherDefinesStack:
+		return d.definition(uint32(number))
+	}
+	return errDamaged
+}
+
+func (d *decoder) definition(number uint32) error {
+	count, err := d.number()
+	if err != nil || count > maxFrames {
+		return errDamaged
+	}
+	frames, address := make([]uint64, count), uint64(0)
+	for i := range frames {
+		n, err := d.number()
+		if err != nil {
+			return err
+		}
+		address += n>>1 ^ -(n & 1)
+		frames[i] = address
+	}
+	if d.define != nil {
+		d.define[number] = frames
+	}
+	return nil
+}
+
 func (d *decoder) otherThread(r record) (record, error) {
 	thread, err := d.number()
 	if err != nil || thread > 1<<32-1 {
@@ -75,6 +124,9 @@ func (d *decoder) otherThread(r record) (record, error) {
 
 // request reads size and alignment, of the kinds that have them.
 func (d *decoder) request(r *record) (err error) {
+	if r.kind != recordFreed && r.kind != recordMoving {
+		r.stack, d.stack = d.stack, 0
+	}
 	switch r.kind {
 	case recordAllocated, recordZeroed, recordMoved:
 		r.size, err = d.number()

@@ -31,6 +31,7 @@ type Event struct {
 	Size   uint64 // requested bytes of Object
 	Align  uint64 // requested alignment of Object; 1 if the call named none
 	Old    Object // the object that ends: for Free and Realloc
+	Stack  uint32 // index of Object's stack in Header.Stacks, plus one; 0: unknown
 }
 
 // An Object is a live object.
@@ -39,6 +40,7 @@ type Object struct {
 	Size   uint64 // bytes
 	Born   time.Duration
 	Thread uint32
+	Stack  uint32
 }
 
 // Begins reports whether an object begins with the event.
@@ -59,6 +61,9 @@ type Header struct {
 	Stopped   string        `json:"stopped"` // why recording ended before the program; empty: it did not
 	Lost      uint64        `json:"lost"`    // calls of signal handlers that interrupted the recorder
 	Size      int64         `json:"-"`       // bytes of the file
+	// Stacks are rows of indexes into Functions, from the innermost call on.
+	Functions []string `json:"functions,omitempty"`
+	Stacks    [][]int  `json:"stacks,omitempty"`
 }
 
 // Findings are counted while the events of a trace are read.

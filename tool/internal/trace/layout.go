@@ -10,7 +10,7 @@ import (
 // The layout of a recording, as in core/record/format.h.
 const (
 	recordingMagic   = "granrec\n"
-	recordingVersion = 1
+	recordingVersion = 2 // 1 is without stacks
 	headerBytes      = 64 << 10
 	chunkBytes       = 64 << 10
 	chunkHeaderBytes = 16
@@ -27,8 +27,18 @@ const (
 	recordFreed
 	recordMoving
 	recordMoved
-	recordThread
+	recordOther
 )
+
+// What is no event, in the high bits of recordOther.
+const (
+	otherThread = iota
+	otherStack
+	otherDefinesStack
+)
+
+// mapsThread is the thread of chunks that hold rows of /proc/PID/maps.
+const mapsThread = 1<<32 - 1
 
 type stamp struct{ Ticks, Nanoseconds uint64 }
 
@@ -61,8 +71,8 @@ func readRecordingHeader(data []byte) (recordingHeader, error) {
 	if _, err := binary.Decode(data, binary.LittleEndian, &h); err != nil || len(data) < headerBytes {
 		return h, fmt.Errorf("it is cut: a recording has a header of %d bytes, the file has %d", headerBytes, len(data))
 	}
-	if h.Version != recordingVersion {
-		return h, fmt.Errorf("it has version %d of the recording format, this command reads version %d; use a newer granary", h.Version, recordingVersion)
+	if h.Version == 0 || h.Version > recordingVersion {
+		return h, fmt.Errorf("it has version %d of the recording format, this command reads up to version %d; use a newer granary", h.Version, recordingVersion)
 	}
 	if h.ChunkBytes != chunkBytes || h.Sample == 0 || h.Chunks > h.MaxChunks {
 		return h, fmt.Errorf("its header is corrupted: chunks of %d bytes, %d of %d in use, sample %d", h.ChunkBytes, h.Chunks, h.MaxChunks, h.Sample)

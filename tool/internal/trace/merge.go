@@ -79,10 +79,11 @@ type merge struct {
 	objects uint64
 	now     time.Duration // of the last event: times do not fall
 	stopped bool
+	stacks  map[uint32]uint32 // the event's number of a stack by the recorded one
 }
 
 func newMerge(r *recording, found *Findings, yield func(Event) bool) *merge {
-	m := &merge{found: found, yield: yield, clock: r.header.clock(), waiters: map[uint64][]*cursor{}, places: map[uint64]*place{}}
+	m := &merge{found: found, yield: yield, clock: r.header.clock(), waiters: map[uint64][]*cursor{}, places: map[uint64]*place{}, stacks: r.numbers}
 	for thread, segments := range r.threads {
 		if c := (&cursor{thread: thread, segments: segments}); c.advance() {
 			m.ready = append(m.ready, c)
@@ -251,9 +252,9 @@ func (m *merge) begin(c *cursor, e Event) {
 		m.free(c, at.objects[n-1])
 		at.objects = at.objects[:n-1]
 	}
-	e.Object, e.Size, e.Align = m.objects, r.size, r.align
+	e.Object, e.Size, e.Align, e.Stack = m.objects, r.size, r.align, m.stacks[r.stack]
 	m.objects++
-	o := Object{Number: e.Object, Size: e.Size, Born: m.time(c), Thread: c.thread}
+	o := Object{Number: e.Object, Size: e.Size, Born: m.time(c), Thread: c.thread, Stack: e.Stack}
 	m.emit(c, e)
 	if len(at.early) == 0 {
 		at.objects = append(at.objects, o)

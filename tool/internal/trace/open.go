@@ -61,6 +61,7 @@ func Parse(data []byte) (*Trace, error) {
 		var r *recording
 		if r, err = readRecording(data, &t.Findings); err == nil {
 			t.content, t.Header = r, r.header.header()
+			r.nameStacks(&t.Header)
 			t.Header.Size = int64(headerBytes + min(uint64(len(data)-headerBytes), r.header.Chunks*chunkBytes))
 		}
 	case hasMagic(data, packedMagic):

@@ -64,7 +64,7 @@ func PackFile(path string, anonymous bool) (Packed, error) {
 	}
 	defer t.Close()
 	if anonymous {
-		t.Header.Program, t.Header.Allocator, t.Header.PID = "", "", 0
+		t.Header.dropNames()
 	}
 	part := path + ".part"
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -92,7 +92,11 @@ func (p *packer) prefix(h Header) {
 		p.err = err
 		return
 	}
-	prefix := binary.LittleEndian.AppendUint32([]byte(packedMagic), packedVersion)
+	version := uint32(packedVersion)
+	if len(h.Stacks) == 0 {
+		version = versionWithoutStacks
+	}
+	prefix := binary.LittleEndian.AppendUint32([]byte(packedMagic), version)
 	p.write(append(binary.LittleEndian.AppendUint32(prefix, uint32(len(text))), text...))
 }
 
@@ -125,6 +129,10 @@ func (p *packer) add(e Event) {
 		p.first(packThread, 0)
 		p.block = binary.AppendUvarint(p.block, uint64(e.Thread))
 		p.thread = e.Thread
+	}
+	if e.Begins() && e.Stack != 0 {
+		p.first(packStack, 0)
+		p.block = binary.AppendUvarint(p.block, uint64(e.Stack))
 	}
 	ticks := max(p.ticks, uint64(e.Time/packedTick))
 	p.first(kindOf(e), ticks-p.ticks)

@@ -15,8 +15,9 @@ import (
 // A packed trace holds the events in their order over all threads, with numbers of objects in place of addresses. It is a
 // header, then blocks of compressed events; a block without events ends it and has the totals.
 const (
-	packedMagic   = "grantrc\n"
-	packedVersion = 1
+	packedMagic          = "grantrc\n"
+	packedVersion        = 2
+	versionWithoutStacks = 1
 	// magic, version and the length of the header's JSON
 	prefixBytes = len(packedMagic) + 4 + 4
 	// length, checksum and number of events of a block
@@ -32,6 +33,7 @@ const (
 	packFree
 	packRealloc
 	packThread
+	packStack
 )
 
 // packedTick is the unit of times.
@@ -47,8 +49,8 @@ func readPacked(data []byte) (*packed, error) {
 	if len(data) < prefixBytes {
 		return nil, errors.New("it is cut inside its header")
 	}
-	if version := binary.LittleEndian.Uint32(data[len(packedMagic):]); version != packedVersion {
-		return nil, fmt.Errorf("it has version %d of the trace format, this command reads version %d; use a newer granary", version, packedVersion)
+	if version := binary.LittleEndian.Uint32(data[len(packedMagic):]); version == 0 || version > packedVersion {
+		return nil, fmt.Errorf("it has version %d of the trace format, this command reads up to version %d; use a newer granary", version, packedVersion)
 	}
 	length := uint64(binary.LittleEndian.Uint32(data[len(packedMagic)+4:]))
 	rest := data[prefixBytes:]
@@ -58,6 +60,9 @@ func readPacked(data []byte) (*packed, error) {
 	var h Header
 	if err := json.Unmarshal(rest[:length], &h); err != nil {
 		return nil, fmt.Errorf("its header is corrupted: %w", err)
+	}
+	if err := h.checkStacks(); err != nil {
+		return nil, err
 	}
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*maxBlockBytes))
 	if err != nil {
@@ -145,6 +150,7 @@ var errStopped = errors.New("stopped by the reader")
 type unpacker struct {
 	data    []byte
 	thread  uint32
+	stack   uint32 // of the next object
 	ticks   uint64
 	events  uint64
 	objects uint64
@@ -186,9 +192,13 @@ func (u *unpacker) next() (e Event, isEvent bool, err error) {
 			return e, false, err
 		}
 	}
-	if kind == packThread {
-		thread, err := u.number()
-		u.thread = uint32(thread)
+	if kind == packThread || kind == packStack {
+		number, err := u.number()
+		if kind == packThread {
+			u.thread = uint32(number)
+		} else {
+			u.stack = uint32(number)
+		}
 		return e, false, err
 	}
 	u.ticks += delta
@@ -231,7 +241,8 @@ func (u *unpacker) objectsOf(e *Event, aligned bool) error {
 	}
 	e.Object = u.objects
 	u.objects++
-	u.live[e.Object] = Object{Number: e.Object, Size: e.Size, Born: e.Time, Thread: e.Thread}
+	e.Stack, u.stack = u.stack, 0
+	u.live[e.Object] = Object{Number: e.Object, Size: e.Size, Born: e.Time, Thread: e.Thread, Stack: e.Stack}
 	return nil
 }
 

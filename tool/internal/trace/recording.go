@@ -1,10 +1,12 @@
 package trace
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"iter"
 	"slices"
+	"strings"
 )
 
 // A segment is a part of a chunk that one thread wrote.
@@ -18,6 +20,9 @@ type recording struct {
 	header  recordingHeader
 	chunks  []byte
 	threads map[uint32][]segment
+	stacks  map[uint32][]uint64 // return addresses, the innermost first
+	maps    []string            // rows of /proc/PID/maps
+	numbers map[uint32]uint32   // of events, by those of stacks
 }
 
 // readRecording indexes the chunks. A mistake in a chunk ends that chunk and is reported.
@@ -26,7 +31,7 @@ func readRecording(data []byte, found *Findings) (*recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{header: header, chunks: data[headerBytes:], threads: map[uint32][]segment{}}
+	r := &recording{header: header, chunks: data[headerBytes:], threads: map[uint32][]segment{}, stacks: map[uint32][]uint64{}}
 	present := uint64(len(r.chunks)) / chunkBytes
 	if present < header.Chunks {
 		found.damage("the file is cut: it has %d of %d chunks", present, header.Chunks)
@@ -45,7 +50,12 @@ func (r *recording) index(number uint64, found *Findings) {
 	chunk := r.chunks[number*chunkBytes:][:chunkBytes]
 	thread, ticks := binary.LittleEndian.Uint32(chunk), binary.LittleEndian.Uint64(chunk[8:])
 	body := chunk[chunkHeaderBytes:]
-	d, begin := decoder{data: body, ticks: ticks}, 0
+	if thread == mapsThread {
+		rows, _, _ := bytes.Cut(body, []byte{0})
+		r.maps = append(r.maps, strings.Split(string(rows), "\n")...)
+		return
+	}
+	d, begin := decoder{data: body, ticks: ticks, define: r.stacks}, 0
 	add := func(end int) {
 		if end > begin {
 			r.threads[thread] = append(r.threads[thread], segment{data: body[begin:end], ticks: ticks})
@@ -61,7 +71,7 @@ func (r *recording) index(number uint64, found *Findings) {
 			add(at)
 			return
 		}
-		if event.kind == recordThread {
+		if event.kind == recordOther {
 			add(at)
 			thread, ticks, begin = event.thread, event.ticks, len(body)-len(d.data)
 		}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 	"time"
@@ -20,7 +21,8 @@ type Summary struct {
 	Threads   int      `json:"threads"`
 	Peak      Live     `json:"peak"`
 	End       Live     `json:"end"`
-	BySize    []Group  `json:"by_size"`       // exact sizes, in their order
+	BySize    []Group  `json:"by_size"` // exact sizes, in their order
+	ByStack   []Group  `json:"by_stack,omitempty"`
 	ByDoubled []Group  `json:"by_size_range"` // sizes up to a power of two, in their order
 }
 
@@ -31,18 +33,20 @@ type Live struct {
 	Bytes   uint64        `json:"bytes"`
 }
 
-// A Group is objects of one size, or of the sizes from its predecessor's to its own.
+// A Group is objects of one size, of the sizes from its predecessor's to its own, or of one stack.
 type Group struct {
-	Size    uint64 `json:"size"`
-	Objects uint64 `json:"objects"`
-	Bytes   uint64 `json:"bytes"`
-	AtPeak  Live   `json:"at_peak"` // live when the live bytes of all groups had their peak
-	AtEnd   uint64 `json:"at_end"`  // objects live at the end
-	Remote  uint64 `json:"remote_frees"`
-	live    uint64 // objects now
-	peak    uint64 // objects at the peak so far
-	changed bool   // since the peak so far
-	lives   [64]uint64
+	Size     uint64 `json:"size,omitempty"`
+	Stack    uint32 `json:"stack,omitempty"` // index in the header's stacks, plus one; 0: unknown
+	Objects  uint64 `json:"objects"`
+	Bytes    uint64 `json:"bytes"`
+	AtPeak   Live   `json:"at_peak"` // live when the live bytes of all groups had their peak
+	AtEnd    uint64 `json:"at_end"`  // objects live at the end
+	EndBytes uint64 `json:"at_end_bytes"`
+	Remote   uint64 `json:"remote_frees"`
+	live     Live   // now
+	peak     Live   // at the peak so far
+	changed  bool   // since the peak so far
+	lives    [64]uint64
 	// Lifetimes of the freed objects: half of them, nine of ten, 99 of 100 lived at most so long.
 	Half      time.Duration `json:"lifetime_p50_ns"`
 	NineTenth time.Duration `json:"lifetime_p90_ns"`
@@ -52,6 +56,9 @@ type Group struct {
 // Summarize reads all events of t.
 func Summarize(t *Trace) Summary {
 	s := summing{bySize: map[uint64]*Group{}, threads: map[uint32]bool{}}
+	if len(t.Header.Stacks) > 0 {
+		s.byStack = map[uint32]*Group{}
+	}
 	for e := range t.Events() {
 		s.add(e)
 	}
@@ -63,6 +70,7 @@ func Summarize(t *Trace) Summary {
 type summing struct {
 	Summary
 	bySize  map[uint64]*Group
+	byStack map[uint32]*Group // nil without stacks
 	changed []*Group
 	atTop   bool // the live bytes are at their peak
 	threads map[uint32]bool
@@ -86,14 +94,17 @@ func (s *summing) add(e Event) {
 func (s *summing) begins(e Event) {
 	s.Objects++
 	s.Bytes += e.Size
-	g := s.bySize[e.Size]
-	if g == nil {
-		g = &Group{Size: e.Size}
-		s.bySize[e.Size] = g
+	if s.bySize[e.Size] == nil {
+		s.bySize[e.Size] = &Group{Size: e.Size}
 	}
-	g.Objects++
-	g.Bytes += e.Size
-	s.change(g, +1)
+	if s.byStack != nil && s.byStack[e.Stack] == nil {
+		s.byStack[e.Stack] = &Group{Stack: e.Stack}
+	}
+	for g := range s.groups(e.Size, e.Stack) {
+		g.Objects++
+		g.Bytes += e.Size
+		s.change(g, 1, e.Size)
+	}
 	s.End.Objects++
 	s.End.Bytes += e.Size
 	if s.End.Bytes > s.Peak.Bytes {
@@ -106,19 +117,32 @@ func (s *summing) ends(e Event) {
 	if e.Kind == Free {
 		s.Frees++
 	}
-	g := s.bySize[e.Old.Size]
-	g.lives[bits.Len64(uint64(max(0, e.Time-e.Old.Born)))]++
+	remote := uint64(0)
 	if e.Thread != e.Old.Thread {
-		s.Remote++
-		g.Remote++
+		remote = 1
 	}
-	s.change(g, -1)
+	s.Remote += remote
+	for g := range s.groups(e.Old.Size, e.Old.Stack) {
+		g.lives[bits.Len64(uint64(max(0, e.Time-e.Old.Born)))]++
+		g.Remote += remote
+		s.change(g, -1, -e.Old.Size)
+	}
 	s.End.Objects--
 	s.End.Bytes -= e.Old.Size
 }
 
-func (s *summing) change(g *Group, by int) {
-	g.live += uint64(by)
+// groups are those of an object.
+func (s *summing) groups(size uint64, stack uint32) iter.Seq[*Group] {
+	return func(yield func(*Group) bool) {
+		if yield(s.bySize[size]) && s.byStack != nil {
+			yield(s.byStack[stack])
+		}
+	}
+}
+
+func (s *summing) change(g *Group, objects int, bytes uint64) {
+	g.live.Objects += uint64(objects)
+	g.live.Bytes += bytes
 	if !g.changed {
 		g.changed = true
 		s.changed = append(s.changed, g)
@@ -140,9 +164,11 @@ func (s *summing) peakPassed() {
 func (s *summing) finish(t *Trace) Summary {
 	length := s.Header.Length
 	s.Header, s.Findings, s.Summary.Threads, s.End.Time = t.Header, t.Findings, len(s.threads), length
-	for size, g := range s.bySize {
-		g.AtPeak = Live{Time: s.Peak.Time, Objects: g.peak, Bytes: g.peak * size}
-		g.AtEnd = g.live
+	for _, g := range s.bySize {
+		g.ended(s.Peak.Time)
+	}
+	for _, g := range s.byStack {
+		g.ended(s.Peak.Time)
 	}
 	ranges := map[uint64]*Group{}
 	for _, g := range s.bySize {
@@ -152,17 +178,22 @@ func (s *summing) finish(t *Trace) Summary {
 		}
 		ranges[size].include(g)
 	}
-	s.BySize, s.ByDoubled = sorted(s.bySize), sorted(ranges)
+	s.BySize, s.ByDoubled, s.ByStack = sorted(s.bySize), sorted(ranges), sorted(s.byStack)
 	return s.Summary
 }
 
-func sorted(groups map[uint64]*Group) []Group {
+func (g *Group) ended(peak time.Duration) {
+	g.AtPeak, g.AtEnd, g.EndBytes = g.peak, g.live.Objects, g.live.Bytes
+	g.AtPeak.Time = peak
+}
+
+func sorted[K uint32 | uint64](groups map[K]*Group) []Group {
 	var out []Group
 	for _, g := range groups {
 		g.Half, g.NineTenth, g.NearlyAll = g.lifetime(0.5), g.lifetime(0.9), g.lifetime(0.99)
 		out = append(out, *g)
 	}
-	slices.SortFunc(out, func(a, b Group) int { return cmp.Compare(a.Size, b.Size) })
+	slices.SortFunc(out, func(a, b Group) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Stack, b.Stack)) })
 	return out
 }
 
@@ -173,6 +204,7 @@ func (g *Group) include(o *Group) {
 	g.AtPeak.Objects += o.AtPeak.Objects
 	g.AtPeak.Bytes += o.AtPeak.Bytes
 	g.AtEnd += o.AtEnd
+	g.EndBytes += o.EndBytes
 	g.Remote += o.Remote
 	for i, n := range o.lives {
 		g.lives[i] += n

@@ -57,7 +57,7 @@ func file(chunks ...*chunkWriter) []byte {
 	return out
 }
 
-func parse(t *testing.T, data []byte) *Trace {
+func parse(t testing.TB, data []byte) *Trace {
 	t.Helper()
 	tr, err := Parse(data)
 	if err != nil {
@@ -193,13 +193,13 @@ func TestDamageKeepsWhatIsGood(t *testing.T) {
 
 func TestUnreadableFiles(t *testing.T) {
 	future := file()
-	future[8] = 2
+	future[8] = 3
 	wrong := file()
 	wrong[12] = 1
 	for message, data := range map[string][]byte{
 		"it is no trace": []byte("hello, world, this is text"),
 		"it is cut":      file()[:3000],
-		"version 2 of the recording format, this command reads version 1": future,
+		"version 3 of the recording format, this command reads up to version 2": future,
 		"its header is corrupted":   wrong,
 		"it is cut inside":          []byte(packedMagic + "\x01"),
 		"version 9 of the trace":    []byte(packedMagic + "\x09\x00\x00\x00\x00\x00\x00\x00"),
@@ -302,6 +302,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(pack(f, tr))
 	f.Add(recorded[64<<10 : 66<<10])
 	f.Add(recorded[128<<10 : 130<<10])
+	f.Add(stacked()[64<<10 : 66<<10])
+	f.Add(pack(f, parse(f, stacked())))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if !hasMagic(data, packedMagic) { // the header is not the interesting part
 			bodies := []*chunkWriter{{data: data[:min(len(data), 64<<10)]}, chunk(1, 1000).event(4, 0, 0x10000)}
