@@ -89,11 +89,11 @@ func finish(env Env, err error) int {
 		return 0
 	case errors.As(err, &exit):
 		if exit.Err != nil {
-			env.Message(exit.Err.Error())
+			env.Message(Sentence(exit.Err))
 		}
 		return exit.Code
 	default:
-		env.Message(err.Error())
+		env.Message(Sentence(err))
 		return CodeFailed
 	}
 }

@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -83,8 +88,8 @@ func TestWhatIsNoCommandHasNoHelp(t *testing.T) {
 		"bench nosuch":    "granary: there is no command \"bench nosuch\"; `granary help -a` lists them\n",
 		"bench redi":      "granary: there is no command \"bench redi\"; did you mean \"redis\"?\n",
 		"help bench redi": "granary: there is no command \"bench redi\"; did you mean \"redis\"?\n",
-		"--nosuch":        "granary: unknown flag: --nosuch; `granary --help` lists the options\n",
-		"run --nosuch":    "granary: run: unknown flag: --nosuch; `granary run --help` lists the options\n",
+		"--nosuch":        "granary: there is no option --nosuch; `granary --help` lists the options\n",
+		"run --nosuch":    "granary: run: there is no option --nosuch; `granary run --help` lists the options\n",
 		"help run":        "",
 		"help bench":      "",
 		"--version":       "",
@@ -124,6 +129,55 @@ func TestMistakesInOptionsHaveTheCodeOfTheRow(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := Main(context.Background(), Env{Stdout: &out, Stderr: &errs}, commands, strings.Fields(line))
 		if code != want || code != 0 && strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%s: code %d, said %q", line, code, errs.String())
+		}
+	}
+}
+
+// The words are of env(1)'s manner: which file, and what to do.
+func TestErrorsOfFilesAreSentences(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "profile.pb.gz")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "profil.pb.gz"): "there is no file " + dir + "/profil.pb.gz; did you mean " + there + "?",
+		filepath.Join(dir, "results"):      "there is no file " + dir + "/results: check the path",
+		filepath.Join(dir, "a", "b"):       "there is no folder " + dir + "/a, so no file " + dir + "/a/b: check the path",
+		dir:                                dir + " is a folder: name a file",
+	} {
+		_, err := os.ReadFile(path)
+		if got := Sentence(fmt.Errorf("read it: %w", err)); got != "read it: "+want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+	if _, err := os.OpenFile(there, os.O_CREATE|os.O_EXCL, 0o600); Sentence(err) != there+" is there already: name another file, or remove it" {
+		t.Error(Sentence(err))
+	}
+	denied := &fs.PathError{Op: "open", Path: "/x", Err: syscall.EACCES}
+	if got := Sentence(denied); got != "/x may not be opened by you: run the command as its owner, or as root" {
+		t.Error(got)
+	}
+	if got := Sentence(errors.New("it broke")); got != "it broke" {
+		t.Error(got)
+	}
+}
+
+func TestAWrongOptionNamesItsNeighbour(t *testing.T) {
+	commands := []Command{{Name: "a", Setup: func(fs *pflag.FlagSet) Action {
+		fs.BoolP("all", "a", false, "")
+		fs.Duration("seconds", 0, "")
+		return func(context.Context, Env, []string) error { return nil }
+	}}}
+	for line, want := range map[string]string{
+		"a --second 5": "granary: a: there is no option --second (did you mean --seconds?); `granary a --help` lists the options\n",
+		"a --colour":   "granary: a: there is no option --colour; `granary a --help` lists the options\n",
+		"a -ax":        "granary: a: there is no option -x; `granary a --help` lists the options\n",
+		"a --seconds":  "granary: a: --seconds needs a value; `granary a --help` lists the options\n",
+	} {
+		var errs bytes.Buffer
+		if code := Main(context.Background(), Env{Stderr: &errs}, commands, strings.Fields(line)); code != CodeUsage || errs.String() != want {
 			t.Errorf("%s: code %d, said %q", line, code, errs.String())
 		}
 	}

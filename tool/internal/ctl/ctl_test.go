@@ -30,7 +30,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"1 clean":               `there is no request "clean": choose from purge, flush, reset, set, pageout`,
 		"1 purge now":           `purge takes no further words, not "now"`,
 		"1 set":                 "name the option to set: NAME:VALUE",
-		"1 purge --now":         "unknown flag: --now",
+		"1 purge --now":         "there is no option --now",
 		"1 pageout now":         `pageout takes no further words, not "now"`,
 		"1 pageout --older 1ms": "--older must be 1s to 720h",
 		"1 pageout --rate 5":    `--rate "5" must be a size from 1MiB to 1TiB`,

@@ -5,6 +5,7 @@ package model
 import (
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
 	"github.com/granary-allocator/granary/tool/internal/model/redis"
+	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // A Part is a kind of structure and its requests.
@@ -31,10 +32,22 @@ type Account struct {
 	Notes   []string
 }
 
-// A Fact is a figure of the model.
+// A Fact is a figure of the model; Unit is bytes, count or mean.
 type Fact struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// text is the value in words: bytes with their unit, whole numbers without a fraction.
+func (f Fact) text() string {
+	switch f.Unit {
+	case "bytes":
+		return size(f.Value)
+	case "count":
+		return count(f.Value)
+	}
+	return term.Mean(f.Value)
 }
 
 // heap is all parts together.

@@ -60,7 +60,7 @@ func containerAccount(s containerSpec) Account {
 		}
 	}
 	if peak := s.Peak(); peak > 0 {
-		a.Facts = append(a.Facts, Fact{"bytes of the array before, there too while it last grew", float64(peak)})
+		a.Facts = append(a.Facts, Fact{"bytes of the array before, there too while it last grew", float64(peak), "bytes"})
 	}
 	a.At = func(count uint64) cost.Heap {
 		other := s

@@ -67,7 +67,7 @@ func (s source) account(ctx context.Context, allocators []cost.Allocator) (Accou
 	case err == nil && info.Mode()&os.ModeSocket != 0, err != nil && strings.Contains(s.from, ":"):
 		return s.live(ctx, allocators)
 	case err != nil:
-		return Account{}, fmt.Errorf("there is no dump %s: give the file that `redis-cli config get dir` and dbfilename name: %w", s.from, err)
+		return Account{}, fmt.Errorf("the dump of Redis (`redis-cli config get dir` and dbfilename name it): %w", err)
 	case !info.Mode().IsRegular():
 		return Account{}, fmt.Errorf("%s is no file: give a dump file or a port", s.from)
 	}
@@ -115,7 +115,7 @@ func (s source) dump(allocators []cost.Allocator) (Account, error) {
 	}
 	a := populated(fmt.Sprintf("%s: %s keys, as %s stores them", s.from, term.Count(info.Keys), server.Name), p, allocators)
 	if info.Used > 0 {
-		a.Facts = append(a.Facts, Fact{"memory in use when it was written", float64(info.Used)})
+		a.Facts = append(a.Facts, Fact{"memory in use when it was written", float64(info.Used), "bytes"})
 	}
 	a.Notes = append(notes(p), withoutEmpty(note)...)
 	return a, nil
@@ -152,7 +152,7 @@ func (s source) live(ctx context.Context, allocators []cost.Allocator) (Account,
 	}
 	a := populated(fmt.Sprintf("the server at %s: %s keys, from %s of them", s.from, term.Count(p.Keyspace.Keys), term.Count(read)), p, allocators)
 	used, allocator := conn.Used()
-	a.Facts = append(a.Facts, Fact{"memory in use as the server says, under " + allocator, used})
+	a.Facts = append(a.Facts, Fact{"memory in use as the server says, under " + allocator, used, "bytes"})
 	a.Notes = append(notes(p), withoutEmpty(note)...)
 	return a, nil
 }

@@ -137,7 +137,7 @@ func TestSourcesThatAreNot(t *testing.T) {
 	}
 	for from, want := range map[string]string{
 		"":                                "name the data",
-		filepath.Join(dir, "none.rdb"):    "there is no dump",
+		filepath.Join(dir, "none.rdb"):    ": there is no file ",
 		dir:                               "is no file: give a dump file or a port",
 		write("page.rdb", "<html>"):       "is no dump of Redis or Valkey",
 		write("new.rdb", "REDIS0099"):     "is in version 99 of the format",

@@ -60,6 +60,6 @@ func connections(s mariadbSettings, n uint64) Account {
 		h.Merge(one, float64(count))
 		return h
 	}
-	a.Facts = []Fact{{"address space of stacks", float64(n * s.Stack)}}
+	a.Facts = []Fact{{"address space of stacks", float64(n * s.Stack), "bytes"}}
 	return a
 }

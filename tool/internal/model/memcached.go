@@ -57,8 +57,8 @@ func itemsAccount(s memcachedSettings, n, key, value uint64, flags bool) (Accoun
 		return Account{}, cli.Usagef("%v", err)
 	}
 	a := Account{Title: term.Count(n) + " items of memcached", Unit: "key", Count: n, Parts: []Part{{"pages of chunks", l.Slabs()}, {"hash table", l.Buckets()}}}
-	a.Facts = []Fact{{"bytes of an item", float64(l.Item)}, {"bytes of its chunk", float64(l.Chunk)}, {"class", float64(l.Class)},
-		{"chunks on a page", float64(l.PerPage)}, {"pages (memcached -m, MiB)", float64(l.Pages)}}
+	a.Facts = []Fact{{"an item", float64(l.Item), "bytes"}, {"its chunk", float64(l.Chunk), "bytes"}, {"class", float64(l.Class), "count"},
+		{"chunks on a page", float64(l.PerPage), "count"}, {"pages (memcached -m, MiB)", float64(l.Pages), "count"}}
 	a.At = func(count uint64) cost.Heap {
 		h := cost.Heap{}
 		if l, err := s.Lay(count, key, value, flags); err == nil { // as it was above

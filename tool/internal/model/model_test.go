@@ -142,3 +142,22 @@ func TestWrongLinesAreOneMessage(t *testing.T) {
 		}
 	}
 }
+
+// The expected texts are written by hand, from the units of the figures.
+func TestFactsAreSaidInTheirUnits(t *testing.T) {
+	for want, f := range map[string]Fact{
+		"28.5 MiB": {"address space of stacks", 100 * 299_008, "bytes"},
+		"179 B":    {"an item", 179, "bytes"},
+		"5,461":    {"chunks on a page", 5461, "count"},
+		"2.4":      {"nodes a key", 2.36, "mean"},
+	} {
+		if got := f.text(); got != want {
+			t.Errorf("%s is %q, expected %q", f.Name, got, want)
+		}
+	}
+	for want, n := range map[string]float64{"232.4 B": 232.44, "4,120.4 B": 4120.4, "104 KiB": 106_928} {
+		if got := each(n); got != want {
+			t.Errorf("%g bytes are %q, expected %q", n, got, want)
+		}
+	}
+}

@@ -83,9 +83,9 @@ func (r raxAccount) account(n uint64) (Account, error) {
 	radix.Tree{Branch: tree.Branch}.Requests(r.layout, r.values, branches.Add)
 	radix.Tree{Chain: tree.Chain}.Requests(r.layout, r.values, chains.Add)
 	a.Parts = []Part{{"leaves, where keys end", leaves}, {"nodes with several children", branches}, {"chains of letters", chains}}
-	a.Facts = append(a.Facts, Fact{"nodes", tree.Nodes()}, Fact{"nodes a key", tree.Nodes() / math.Max(keys, 1)})
+	a.Facts = append(a.Facts, Fact{"nodes", tree.Nodes(), "count"}, Fact{"nodes a key", tree.Nodes() / math.Max(keys, 1), "mean"})
 	if variance > 0 {
-		a.Facts = append(a.Facts, Fact{"standard deviation of the nodes", math.Sqrt(variance)})
+		a.Facts = append(a.Facts, Fact{"standard deviation of the nodes", math.Sqrt(variance), "mean"})
 	}
 	share := keys / float64(max(n, 1))
 	a.At = func(count uint64) cost.Heap {

@@ -14,7 +14,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/model/redis"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 )
 
@@ -138,7 +137,7 @@ func (d Document) print(env cli.Env) {
 		fmt.Fprintln(out)
 		t := term.Table{Header: []string{"ALSO", " VALUE"}}
 		for _, f := range d.Facts {
-			t.Rows = append(t.Rows, []string{f.Name, humanize.CommafWithDigits(f.Value, 1)})
+			t.Rows = append(t.Rows, []string{f.Name, f.text()})
 		}
 		t.Write(out, width)
 	}
@@ -169,6 +168,14 @@ func size(n float64) string {
 		return fmt.Sprintf("%.0f B", n)
 	}
 	return strconv.FormatFloat(n, 'f', max(0, 3-len(strconv.Itoa(int(n)))), 64) + " " + units[at]
+}
+
+// each is the share of a unit, which is a few bytes or many.
+func each(n float64) string {
+	if n < 10_000 {
+		return term.Mean(n) + " B"
+	}
+	return size(n)
 }
 
 func signed(n float64) string {
@@ -206,7 +213,7 @@ func (d Document) allocators() term.Table {
 		Spare: []int{3, 1}}
 	for _, r := range d.Allocators {
 		t.Rows = append(t.Rows, []string{r.Allocator, size(r.Usable), size(r.Resident), size(r.Growth), fmt.Sprintf("%.3f", r.Resident/max(r.Requested, 1)),
-			fmt.Sprintf("%.1f B", r.PerUnit), count(float64(r.Holds))})
+			each(r.PerUnit), count(float64(r.Holds))})
 	}
 	return t
 }

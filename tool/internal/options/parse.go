@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 
 	"github.com/dustin/go-humanize"
@@ -108,16 +109,10 @@ func Wrong(known []inspect.Option, conf string) []string {
 
 // nearest proposes the option whose name differs least, if it is a likely slip.
 func nearest(known []string, name string) string {
-	best, least := "", 4
-	for _, one := range known {
-		if d := distance(one, name); d < least {
-			best, least = one, d
-		}
+	if near := cli.Nearest(known, name); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return ""
 }
 
 func namesOf(known []inspect.Option) (out []string) {
@@ -125,24 +120,4 @@ func namesOf(known []inspect.Option) (out []string) {
 		out = append(out, o.Name)
 	}
 	return out
-}
-
-// distance is how many letters must be put in, taken out or replaced (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

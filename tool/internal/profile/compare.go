@@ -24,7 +24,7 @@ var Compare = cli.Command{
 	About: `BEFORE and AFTER are profiles of two builds, as Pyroscope, Parca or this command write them; several of a build
 are separated by commas and added up. As each may be of any number of processes and of any time, a function counts by
 its share in its build: +2 points is 2 of 100 bytes more. Functions are matched by name, since addresses differ between
-builds. profile diff subtracts two profiles of one process.`,
+builds. profile diff subtracts two profiles of one process, bench compare compares measurements, trace diff traces.`,
 	Examples: []cli.Example{
 		{Line: "compare v1.pb.gz v2.pb.gz", Does: "the functions whose share of the memory in use grew most, first"},
 		{Line: "compare a1.pb.gz,a2.pb.gz b1.pb.gz,b2.pb.gz --alloc", Does: "of what is allocated, from two hosts each"},

@@ -249,7 +249,7 @@ func TestViewReadsFilesOfOthers(t *testing.T) {
 		{ours + " --pprof top,cum", "main", 0},
 		{ours + " --pins --alloc", "choose one of --alloc and --pins", 2},
 		{filepath.Join(dir, "bad"), "is not a profile that can be read", 1},
-		{filepath.Join(dir, "none"), "no such file", 1},
+		{filepath.Join(dir, "none"), "there is no file", 1},
 		{ours + " --collapsed --heap_v2", "choose one of", 2},
 	} {
 		out, errs, code := command(t, View, strings.Fields(c.args)...)

@@ -174,14 +174,17 @@ const maxProfile = 1 << 30
 
 // Load reads a profile: of pprof's form, in all its variants, or jemalloc's text.
 func Load(path string) (*profile.Profile, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder, not a profile: name a file; `granary bench compare` compares folders of results", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the profile: %w", err)
+		return nil, err
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxProfile))
 	if err != nil {
-		return nil, fmt.Errorf("read the profile: %w", err)
+		return nil, err
 	}
 	parse := profile.ParseData
 	if bytes.HasPrefix(data, []byte("heap_v2/")) {
@@ -206,7 +209,9 @@ func noProfile(data []byte, err error) string {
 	case text[0] == '<':
 		return "is a web page, not a profile: download it in pprof's form (Pyroscope: format=pprof; Parca: Download pprof)"
 	case text[0] == '{' || text[0] == '[':
-		return "is JSON, not a profile: ask Pyroscope's /pyroscope/render for format=pprof, and its querier API with the header Content-Type: application/proto"
+		return "is JSON, not a profile: `granary bench compare` reads results of `granary bench`; for a profile ask Pyroscope's /pyroscope/render for format=pprof, and its querier API with the header Content-Type: application/proto"
+	case bytes.HasPrefix(data, []byte("gran")):
+		return "is a trace, not a profile: `granary trace diff` compares traces"
 	case bytes.HasPrefix(data, []byte(gzipMagic)) && errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "unexpected EOF"):
 		return "is cut off: fetch the profile again"
 	}

@@ -66,7 +66,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"12x":          `there is no process called "12x"`,
 		"--sort speed": `there is no order "speed": choose from allocator, command, heap, live, pid, pss, ratio, rss`,
-		"--jsn":        "unknown flag: --jsn",
+		"--jsn":        "there is no option --jsn",
 	} {
 		if _, errs, code := call(strings.Fields(args)...); code != cli.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: code %d, said %q", args, code, errs)

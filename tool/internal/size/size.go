@@ -13,7 +13,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 )
 
@@ -150,7 +149,7 @@ func table(costs []Cost) term.Table {
 		}
 		t.Rows = append(t.Rows, []string{term.Count(c.Request), term.Count(c.Takes),
 			fmt.Sprintf("%s (%s)", term.Count(c.Rounding), term.Percent(float64(c.Rounding), float64(c.Takes))),
-			humanize.CommafWithDigits(c.Each, 1), term.Count(c.Glibc), term.Count(c.Jemalloc), from})
+			term.Mean(c.Each), term.Count(c.Glibc), term.Count(c.Jemalloc), from})
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -25,6 +26,14 @@ func Signed(n int64) string {
 
 // Count shows a number with separators between thousands.
 func Count(n uint64) string { return humanize.Comma(int64(n)) }
+
+// Mean shows a mean, with a digit after the point where that says something.
+func Mean(n float64) string {
+	if math.Abs(n) >= 10_000 {
+		return humanize.Comma(int64(math.Round(n)))
+	}
+	return humanize.FormatFloat("#,###.#", n)
+}
 
 // Percent is part of whole as a percentage; "-" when there is no whole.
 func Percent(part, whole float64) string {

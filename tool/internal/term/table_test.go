@@ -41,3 +41,12 @@ func TestANarrowTableDropsSpareColumnsAndFoldsTheLast(t *testing.T) {
 		}
 	}
 }
+
+func TestMeansAreRounded(t *testing.T) {
+	for n, want := range map[float64]string{2.3589: "2.4", 2.34: "2.3", 0.04: "0.0", 48: "48.0", 4120.44: "4,120.4", -2.36: "-2.4",
+		1048576: "1,048,576", 2358908.6: "2,358,909"} {
+		if got := Mean(n); got != want {
+			t.Errorf("%g is %q, expected %q", n, got, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 // diff is the command `granary trace diff`.
 var diff = cli.Command{
 	Name: "trace diff", Usage: "BEFORE AFTER [--by peak|bytes|objects|end] [--rows N]", Summary: "compare two traces of a program", Takes: cli.Files,
-	About:    "Totals first, then the sizes that changed, the largest change first.",
+	About:    "Totals first, then the sizes that changed, the largest change first. compare compares profiles, bench compare measurements.",
 	Examples: []cli.Example{{Line: "trace diff before.gtr after.gtr --by objects", Does: "which sizes are allocated more often, which less"}},
 	Setup:    diffSetup,
 }

@@ -23,7 +23,7 @@ var Commands = []cli.Command{
 	{
 		Name: "bench compare", Usage: "A B [options]", Summary: "compare two results, such as of two versions or two days",
 		About: "A and B are folders written with --out, or results.json files. Shown are the rows and allocators that both have, B to A; " +
-			"≈ says that no difference is shown.",
+			"≈ says that no difference is shown. compare compares profiles, trace diff traces.",
 		Examples: []cli.Example{{Line: "bench compare results/before results/after", Does: "what a change did"}},
 		Exits:    cli.Exits("fine", "with --fail: something became worse; or it failed"),
 		Takes:    cli.Files, Setup: compareSetup,

@@ -77,7 +77,7 @@ func readmeSetup(fs *pflag.FlagSet) cli.Action {
 // beside returns a folder's path relative to the README's folder.
 func beside(file, dir string) (string, error) {
 	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("read results: %w", err)
+		return "", err
 	}
 	from, err1 := filepath.Abs(filepath.Dir(file))
 	to, err2 := filepath.Abs(dir)

@@ -26,11 +26,14 @@ func Read(path string) (*Results, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read results: %w", err)
+		return nil, err
 	}
 	var r Results
+	if bytes.HasPrefix(data, []byte("\x1f\x8b")) {
+		return nil, fmt.Errorf("%s is a compressed file, such as a profile, and no %s: `granary compare` compares profiles", path, File)
+	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%s holds no results of this tool: %w", path, err)
+		return nil, fmt.Errorf("%s holds no results of `granary bench`: name the folder that --out wrote, or its %s", path, File)
 	}
 	if r.Schema != Schema {
 		return nil, fmt.Errorf("%s has the schema %q; this version reads %s: measure again, or use the command that wrote the file", path, r.Schema, Schema)

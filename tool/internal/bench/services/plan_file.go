@@ -1,11 +1,14 @@
 package services
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
@@ -63,7 +66,7 @@ func ReadService(path string) (Service, error) {
 	var s Service
 	file, err := os.Open(path)
 	if err != nil {
-		return s, fmt.Errorf("read the plan: %w", err)
+		return s, err
 	}
 	defer file.Close()
 	decoder := yaml.NewDecoder(file)
@@ -83,16 +86,53 @@ var unknownField = regexp.MustCompile(`line (\d+): field (\S+) not found in type
 // explain rewrites the first error of the YAML reader as one message.
 func explain(err error) error {
 	var many *yaml.TypeError
+	var file *fs.PathError
 	switch {
+	case errors.As(err, &file):
+		return err
 	case errors.Is(err, io.EOF):
 		return errors.New("it is empty; write at least `name` and `command`")
 	case !errors.As(err, &many) || len(many.Errors) == 0:
-		return err
+		return fmt.Errorf("it is no YAML: %s; docs/guides/bench-your-service.md shows a plan", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if found := unknownField.FindStringSubmatch(many.Errors[0]); found != nil {
 		return fmt.Errorf("line %s: there is no setting %q here; correct its name", found[1], found[2])
 	}
+	if found := wrongType.FindStringSubmatch(many.Errors[0]); found != nil {
+		return fmt.Errorf("line %s: %s stands where the plan needs %s; docs/guides/bench-your-service.md shows one", found[1], written(found[2], found[3]), needed(found[4]))
+	}
 	return errors.New(many.Errors[0])
+}
+
+// wrongType matches the YAML reader's message about a value of another kind.
+var wrongType = regexp.MustCompile(`line (\d+): cannot unmarshal !!(\w+) ?(.*?) into (.+)`)
+
+// needed says in words what a setting of that Go type is written as.
+func needed(want string) string {
+	switch {
+	case strings.HasPrefix(want, "[]"):
+		return "a list"
+	case strings.HasPrefix(want, "map[") || strings.HasPrefix(want, "services."):
+		return "names with their values, such as `name: x`"
+	case want == "time.Duration":
+		return "a duration such as 5s"
+	case want == "int":
+		return "a whole number"
+	case want == "string":
+		return "one text"
+	}
+	return "another kind of value"
+}
+
+// written says what stands in the file: its text, or its kind.
+func written(kind, text string) string {
+	switch kind {
+	case "seq":
+		return "a list"
+	case "map":
+		return "names with their values"
+	}
+	return cmp.Or(text, "nothing")
 }
 
 func (s *Service) check() error {
