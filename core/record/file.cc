@@ -67,7 +67,9 @@ void NameAllocator(Header& header) {
 // The pages of a new chunk, so that a full disk is an error here and no SIGBUS later. Kernels
 // before 5.14 do not know the advice: there the pages come with the first writes.
 bool Populate(void* pages, size_t bytes) {
-  return madvise(pages, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  if (madvise(pages, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return true;
+  if (errno == EFAULT) errno = ENOSPC;  // the write would end with SIGBUS
+  return false;
 }
 
 }  // namespace
@@ -87,7 +89,11 @@ bool File::Create(const char* path, uint64_t max_bytes) {
     mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   }
   const bool fine = mapped != MAP_FAILED && Populate(mapped, kHeaderBytes);
-  if (!fine) Complain("map", path);
+  if (!fine) {
+    Complain("write", path);
+    unlink(path);  // nothing is in it
+    if (mapped != MAP_FAILED) munmap(mapped, bytes_);
+  }
   close(file);
   if (!fine) return false;
   header_ = static_cast<Header*>(mapped);

@@ -165,7 +165,7 @@ func (o *options) makeRoom() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return fmt.Errorf("the trace cannot be written: %w", err)
+			return errors.New("the trace cannot be written: " + err.Error()) // wrapped, it would be the program that does not exist
 		}
 		file.Close()
 		return os.Remove(o.out)
@@ -241,7 +241,7 @@ func (o *options) finishFile(env cli.Env, path string) error {
 		if o.wait {
 			return nil
 		}
-		return fmt.Errorf("the program wrote no trace: it is static, or dropped LD_PRELOAD")
+		return fmt.Errorf("the program wrote no trace: it is static, dropped LD_PRELOAD, or could not create %s", path)
 	}
 	if o.raw {
 		fmt.Fprintf(env.Stderr, "granary: recorded into %s\n", path)

@@ -328,6 +328,9 @@ func TestWrongCommandLines(t *testing.T) {
 			t.Errorf("%q: exit code %d, %s", message, r.code, r.said)
 		}
 	}
+	if r := record(t, nil, "-o", "/nowhere/trace.gtr", "true"); r.code != cli.CodeToolFailed {
+		t.Errorf("exit code %d says that the program is missing", r.code)
+	}
 	if data, err := os.ReadFile(text); err != nil || string(data) != "precious" {
 		t.Errorf("%q, %v", data, err)
 	}
@@ -354,6 +357,34 @@ func TestFullDisk(t *testing.T) {
 	s := summary(t, out)
 	if s.Events < 100000 || s.Events > 600000 || s.Header.Stopped != "the disk was full" {
 		t.Errorf("%d events, %+v", s.Events, s.Header)
+	}
+	if err := os.Remove(out); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 2<<20), 0o600) // as much as there is room for
+	r := record(t, nil, "-o", out, "--raw", testkit.Compile(t, many))
+	if _, err := os.Stat(out); err == nil || !strings.Contains(r.said, "no space left; the program runs unrecorded") {
+		t.Errorf("%v: %s", err, r.said)
+	}
+}
+
+// A recording whose header is a hole, on a file system that has no room to map it.
+func TestAHoleIsNoTrace(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("a file system of 1 MiB cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	hole := filepath.Join(dir, "hole.gtr")
+	if err := os.WriteFile(hole, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(hole, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 2<<20), 0o600) // as much as there is room for
+	if _, err := trace.Open(hole); err == nil || !strings.Contains(err.Error(), "it is no trace") {
+		t.Error(err)
 	}
 }
 

@@ -81,7 +81,7 @@ func WritePlan(out io.WriterAt, t *trace.Trace) (uint64, error) {
 	counted := newPlanner(nil, nil)
 	counted.run(t)
 	if len(counted.threads) == 0 {
-		return 0, errors.New("the trace holds no event to replay")
+		return 0, nothingIn(t, "replay")
 	}
 	p := newPlanner(out, counted.threads)
 	total := p.head(counted)
@@ -92,6 +92,14 @@ func WritePlan(out io.WriterAt, t *trace.Trace) (uint64, error) {
 	return total, p.err
 }
 
+// nothingIn says why a trace that has been read has no event.
+func nothingIn(t *trace.Trace, what string) error {
+	if len(t.Findings.Damage) > 0 {
+		return fmt.Errorf("the trace holds no event to %s: %s", what, t.Findings.Damage[0])
+	}
+	return fmt.Errorf("the trace holds no event to %s: the program made no call while it was recorded", what)
+}
+
 // WriteSequence writes the sequence of a trace, and returns how long the trace is.
 func WriteSequence(out io.WriterAt, t *trace.Trace) (time.Duration, error) {
 	list := &thread{offset: headerBytes + threadBytes}
@@ -99,7 +107,7 @@ func WriteSequence(out io.WriterAt, t *trace.Trace) (time.Duration, error) {
 	p.run(t)
 	p.flush(0)
 	if list.operations == 0 {
-		return 0, errors.New("the trace holds no event to simulate")
+		return 0, nothingIn(t, "simulate")
 	}
 	head := binary.LittleEndian.AppendUint32([]byte(sequenceMagic), planVersion)
 	head = binary.LittleEndian.AppendUint32(head, 1)

@@ -245,7 +245,12 @@ func TestCommandRefuses(t *testing.T) {
 	if err := os.WriteFile(text, []byte("some text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	cut := filepath.Join(t.TempDir(), "cut.gtr") // a packed trace with an empty header, and no block
+	if err := os.WriteFile(cut, []byte("grantrc\n\x01\x00\x00\x00\x02\x00\x00\x00{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	refusals := map[string][]string{
+		"no event to replay: block 1 is missing: the trace is cut": {cut},
 		"it is no trace":           {text},
 		"no such file":             {text + ".gtr"},
 		"--touch some is unknown":  {text, "--touch", "some"},

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -39,7 +40,11 @@ func Open(path string) (*Trace, error) {
 	if !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil, fmt.Errorf("%s is no trace: it is empty or no file", path)
 	}
-	mapped, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+	size, err := used(file, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
+	}
+	mapped, err := unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
@@ -51,6 +56,30 @@ func Open(path string) (*Trace, error) {
 	t.mapped = mapped
 	return t, nil
 }
+
+// used is how much of the file holds data. The rest of a recording is a hole, which a full file system may not be able to map.
+func used(file *os.File, size int64) (int64, error) {
+	head := make([]byte, min(size, headerBytes))
+	if _, err := file.ReadAt(head, 0); err != nil {
+		return 0, err
+	}
+	if !hasMagic(head, recordingMagic) {
+		if !hasMagic(head, packedMagic) {
+			return 0, errNoTrace
+		}
+		return size, nil
+	}
+	h, err := readRecordingHeader(head)
+	if err != nil {
+		return 0, err
+	}
+	if h.Chunks >= uint64(size)/chunkBytes {
+		return size, nil
+	}
+	return headerBytes + int64(h.Chunks)*chunkBytes, nil
+}
+
+var errNoTrace = errors.New("it is no trace; `granary record` writes one")
 
 // Parse reads a trace from memory, which must not change while the trace is in use.
 func Parse(data []byte) (*Trace, error) {
@@ -71,7 +100,7 @@ func Parse(data []byte) (*Trace, error) {
 			t.Header.Size = int64(len(data))
 		}
 	default:
-		err = fmt.Errorf("it is no trace; `granary record` writes one")
+		err = errNoTrace
 	}
 	t.damage = t.Findings.Damage
 	return t, err

@@ -91,7 +91,11 @@ func (p *packed) events(found *Findings) iter.Seq[Event] {
 				return
 			}
 			if err != nil {
-				found.damage("block %d %v; the %d events before it are good", number, err, u.events)
+				if u.events == 0 {
+					found.damage("block %d %v; no event is before it", number, err)
+				} else {
+					found.damage("block %d %v; the %d events before it are good", number, err, u.events)
+				}
 				return
 			}
 			rest = after
