@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 
 	dto "github.com/prometheus/client_model/go"
@@ -32,7 +33,7 @@ type Collector struct {
 }
 
 // New makes a collector.
-func New(config Config, proc procfs.FS, open Opener, now func() time.Time) *Collector {
+func New(config Config, proc procfs.FS, open inspect.Opener, now func() time.Time) *Collector {
 	c := &Collector{reader: newReader(config, proc, open, now), known: definitions{}}
 	if config.ByCommand {
 		c.totals = newTotals(now)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/push"
 
@@ -84,7 +85,7 @@ func (o options) run(ctx context.Context, env cli.Env) error {
 	if o.Classes && o.ByCommand {
 		return cli.Usagef("--classes needs the single processes: leave out --by-command")
 	}
-	collector := New(o.Config, procfs.Live(), Open, time.Now)
+	collector := New(o.Config, procfs.Live(), inspect.OpenLive, time.Now)
 	if o.once {
 		return once(env, collector)
 	}

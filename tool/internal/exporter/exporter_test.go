@@ -75,8 +75,8 @@ func (h *fakeHeap) Address() uint64                      { return h.address }
 func (h *fakeHeap) Close() error                         { return nil }
 
 // reading opens heaps that are read by this function.
-func reading(read func(pid int) (*inspect.Snapshot, error)) Opener {
-	return func(pid int) (Heap, error) {
+func reading(read func(pid int) (*inspect.Snapshot, error)) inspect.Opener {
+	return func(pid int) (inspect.Heap, error) {
 		return &fakeHeap{read: func() (*inspect.Snapshot, error) { return read(pid) }}, nil
 	}
 }
@@ -165,7 +165,7 @@ func TestARealProcessIsFoundServedAndForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}
-	server := httptest.NewServer(Handler(New(cfg, procfs.Live(), Open, time.Now), log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(Handler(New(cfg, procfs.Live(), inspect.OpenLive, time.Now), log.New(io.Discard, "", 0)))
 	defer server.Close()
 	scrape := func() string {
 		response, err := http.Get(server.URL + "/metrics")
@@ -231,7 +231,7 @@ func TestAStormOfProcessesLosesNothing(t *testing.T) {
 			}
 		})
 	}
-	c := New(Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}, procfs.Live(), Open, time.Now)
+	c := New(Config{MaxProcesses: 500, Timeout: time.Minute, Commands: regexp.MustCompile("^sleep$")}, procfs.Live(), inspect.OpenLive, time.Now)
 	for range 30 {
 		got := text(t, c)
 		if !strings.Contains(got, `granary_live_bytes{command="sleep",pid="`+strconv.Itoa(stays)+`"}`) {

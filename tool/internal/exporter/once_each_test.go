@@ -46,7 +46,7 @@ func TestExecIsNoticed(t *testing.T) {
 	proc, opened := fake(t, map[string]string{"7": "shell"}), 0
 	var heap *fakeHeap
 	granary := true
-	c := New(config(7), proc, func(int) (Heap, error) {
+	c := New(config(7), proc, func(int) (inspect.Heap, error) {
 		opened++
 		if !granary {
 			return nil, fmt.Errorf("another: %w", inspect.ErrNotGranary)
@@ -88,7 +88,7 @@ func TestSumsByCommandNeverLoseACount(t *testing.T) {
 	cfg := config(7, 8, 9)
 	cfg.Classes, cfg.ByCommand = false, true
 	now := time.Unix(0, 0)
-	c := New(cfg, proc, func(pid int) (Heap, error) {
+	c := New(cfg, proc, func(pid int) (inspect.Heap, error) {
 		if _, err := os.Stat(proc.Path(pid, "stat")); err != nil {
 			return nil, err
 		}
@@ -169,7 +169,7 @@ int main(void) {
 	if !inspect.ShareMemory(child[0], cmd.Process.Pid) {
 		t.Skip("the kernel does not tell which processes share their memory")
 	}
-	found, _, err := NewDiscovery(procfs.Live(), Open, time.Now).Find([]int{cmd.Process.Pid, child[0]}, 10)
+	found, _, err := inspect.NewDiscovery(procfs.Live(), inspect.OpenLive, time.Now).Find([]int{cmd.Process.Pid, child[0]}, 10)
 	if err != nil || len(found) != 1 || found[0].PID != cmd.Process.Pid {
 		t.Errorf("%d heaps are found for one (%v)", len(found), err)
 	}
@@ -180,7 +180,7 @@ func TestYoungProcessesAreInspectedAgain(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "a"})
 	ready := false
 	now := time.Unix(100, 0)
-	d := NewDiscovery(proc, func(int) (Heap, error) {
+	d := inspect.NewDiscovery(proc, func(int) (inspect.Heap, error) {
 		if !ready {
 			return nil, errors.New("no library yet")
 		}

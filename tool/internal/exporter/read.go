@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -39,15 +40,15 @@ type Process struct {
 type reader struct {
 	config   Config
 	proc     procfs.FS
-	discover *Discovery
+	discover *inspect.Discovery
 	boot     time.Time
 
 	mu     sync.Mutex
 	errors uint64
 }
 
-func newReader(config Config, proc procfs.FS, open Opener, now func() time.Time) *reader {
-	r := &reader{config: config, proc: proc, discover: NewDiscovery(proc, open, now)}
+func newReader(config Config, proc procfs.FS, open inspect.Opener, now func() time.Time) *reader {
+	r := &reader{config: config, proc: proc, discover: inspect.NewDiscovery(proc, open, now)}
 	r.discover.Commands = config.Commands
 	r.boot, _ = proc.BootTime() // without it, no process has a time of its start
 	return r
@@ -76,7 +77,7 @@ func (r *reader) read() Reading {
 	return out
 }
 
-func (r *reader) find() (found []*Found, left int) {
+func (r *reader) find() (found []*inspect.Found, left int) {
 	found, left, err := r.discover.Find(r.config.PIDs, r.config.MaxProcesses)
 	if err != nil {
 		r.errors++
@@ -85,7 +86,7 @@ func (r *reader) find() (found []*Found, left int) {
 }
 
 // readAll reads with a few workers; what is not begun when the time is up is skipped.
-func (r *reader) readAll(ctx context.Context, found []*Found) []Process {
+func (r *reader) readAll(ctx context.Context, found []*inspect.Found) []Process {
 	processes := make([]Process, len(found))
 	var group sync.WaitGroup
 	for w := range workers {
@@ -102,11 +103,11 @@ func (r *reader) readAll(ctx context.Context, found []*Found) []Process {
 	return processes
 }
 
-func (r *reader) one(p *Process, f *Found) (err error) {
+func (r *reader) one(p *Process, f *inspect.Found) (err error) {
 	if p.RSS, err = r.proc.Resident(f.PID); err != nil {
 		return err
 	}
-	if p.Snapshot, p.library, err = r.discover.read(f); err != nil {
+	if p.Snapshot, p.library, err = r.discover.Read(f); err != nil {
 		return err
 	}
 	stat, err := r.proc.Stat(f.PID)
@@ -125,4 +126,10 @@ func (r *reader) one(p *Process, f *Found) (err error) {
 		s.Classes = nil
 	}
 	return nil
+}
+
+// harmless is true for an error that says that there is nothing to read: the process ended, called exec, or has not
+// allocated yet.
+func harmless(err error) bool {
+	return errors.Is(err, inspect.ErrGone) || errors.Is(err, inspect.ErrNotGranary) || errors.Is(err, inspect.ErrNotReady) || procfs.Gone(err)
 }

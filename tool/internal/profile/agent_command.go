@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/exporter"
+	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/push"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
@@ -104,7 +104,7 @@ func (o agentOptions) discover(proc procfs.FS) (func(int) ([]int, int, error), e
 	if err != nil {
 		return nil, cli.Usagef("--command: %w", err)
 	}
-	found := exporter.NewDiscovery(proc, exporter.Open, time.Now)
+	found := inspect.NewDiscovery(proc, inspect.OpenLive, time.Now)
 	found.Commands = match
 	return func(limit int) (pids []int, more int, err error) {
 		all, more, err := found.Find(nil, limit)

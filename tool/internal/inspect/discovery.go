@@ -1,11 +1,9 @@
-package exporter
+package inspect
 
 import (
-	"errors"
 	"regexp"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
@@ -15,7 +13,7 @@ import (
 const recheck = 30 * time.Second
 
 // A Discovery finds the processes that run Granary. It remembers the processes that do not, so that a
-// scrape inspects only new processes, and keeps the opened heaps of those that do.
+// search inspects only new processes, and keeps the opened heaps of those that do.
 type Discovery struct {
 	proc procfs.FS
 	open Opener
@@ -29,17 +27,17 @@ type Discovery struct {
 // Opener prepares to read the heap of a process.
 type Opener func(pid int) (Heap, error)
 
-// A Heap is one that can be read again and again (inspect.Target).
+// A Heap is one that can be read again and again (Target).
 type Heap interface {
-	Snapshot() (*inspect.Snapshot, error)
+	Snapshot() (*Snapshot, error)
 	Unchanged() bool
 	Address() uint64
 	Close() error
 }
 
-// Open is the Opener of live processes.
-func Open(pid int) (Heap, error) {
-	target, err := inspect.Open(pid)
+// OpenLive is the Opener of live processes.
+func OpenLive(pid int) (Heap, error) {
+	target, err := Open(pid)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +112,13 @@ func (d *Discovery) check(pid int) *Found {
 	f.close()
 	f.Command, f.checked = stat.Command, now
 	f.heap, err = d.open(pid)
-	f.granary = err == nil && !inspect.ShareMemory(pid, stat.Parent)
+	f.granary = err == nil && !ShareMemory(pid, stat.Parent)
 	return f
 }
 
-// read reads the figures of a process, through the heap that was kept if that is still valid, and says where its
+// Read reads the figures of a process, through the heap that was kept if that is still valid, and says where its
 // library is.
-func (d *Discovery) read(f *Found) (s *inspect.Snapshot, library uint64, err error) {
+func (d *Discovery) Read(f *Found) (s *Snapshot, library uint64, err error) {
 	if f.heap == nil || !f.heap.Unchanged() {
 		f.close()
 		if f.heap, err = d.open(f.PID); err != nil {
@@ -139,10 +137,4 @@ func (f *Found) close() {
 		f.heap.Close() // of memory that was only read
 	}
 	f.heap = nil
-}
-
-// harmless is true for an error that says that there is nothing to read: the process ended, called exec, or has not
-// allocated yet.
-func harmless(err error) bool {
-	return errors.Is(err, inspect.ErrGone) || errors.Is(err, inspect.ErrNotGranary) || errors.Is(err, inspect.ErrNotReady) || procfs.Gone(err)
 }
