@@ -196,8 +196,9 @@ consteval bool ForEachPair(SizeClass from, Holds holds) {
   return true;
 }
 
-static_assert(kNumClasses <= kSampledClass && kMaxClasses <= 128,
-              "the headers of one cache fill at most 1 KiB");
+static_assert(kNumClasses <= kSampledClass,
+              "too many size classes: 126 at most, without kNoClass and kSampledClass");
+static_assert(kMaxClasses <= 128, "the headers of one cache fill at most 1 KiB");
 static_assert(kClassSize[kNumSmall - 1] == kMaxSmall && kClassSize.back() == kMaxMedium);
 static_assert(ForEachPair(3, [](size_t, size_t size) { return size % kQuantum == 0; }),
               "from 9 bytes up every object is aligned to the quantum");

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Option backing: the whole heap of python3 and of redis-server in a file, on the disk and on tmpfs. A fork has a
-# heap of its own; what cannot work is said in one sentence, and loses nothing.
+# heap of its own; a heap that cannot be in a file is in memory, after one message.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need python3 redis-server redis-cli redis-benchmark
@@ -15,11 +15,11 @@ cat >"$work/fill.py" <<'PYTHON'
 import ctypes, os, re
 def smaps(field):
     """KiB of a field over all mappings of the heap's file."""
-    total, ours = 0, False
+    total, inside = 0, False
     for line in open("/proc/self/smaps"):
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-            ours = re.search(r" rw-s .*/heap\.%d \(deleted\)$" % os.getpid(), line.rstrip()) is not None
-        elif ours and line.startswith(field + ":"):
+            inside = re.search(r" rw-s .*/heap\.%d \(deleted\)$" % os.getpid(), line.rstrip()) is not None
+        elif inside and line.startswith(field + ":"):
             total += int(line.split()[1])
     return total
 small = [bytes([i % 251]) * 900 for i in range(50000)]

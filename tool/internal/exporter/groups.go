@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// A group is what one process, or all processes of a name, are served with.
+// A group has the metrics of one process, or of all processes of a name.
 type group struct {
 	command string
 	pid     int    // 0 for all processes of the name
@@ -90,7 +90,7 @@ func (g *group) addHeap(known definitions, rss uint64, s *inspect.Snapshot) {
 	}
 }
 
-// ownGroup is what the exporter tells of itself.
+// ownGroup has the metrics of the exporter itself.
 func ownGroup(r Reading) (g group) {
 	g.add(foundMetric, float64(len(r.Processes)))
 	g.add(leftMetric, float64(r.LeftOut))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A pusher sends the metrics every so often.
+// A pusher sends the metrics at a fixed interval.
 type pusher struct {
 	collect func() ([]group, time.Time)
 	encoder *otlpEncoder

@@ -44,7 +44,7 @@ type Client struct {
 	rpc       *connect.Client[message, message]
 }
 
-// New prepares to send to the server at base, "http://host:4040". Each request carries header besides.
+// New prepares to send to the server at base, "http://host:4040". Each request also carries header.
 func New(p Procedure, base string, header http.Header) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

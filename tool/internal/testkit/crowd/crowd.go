@@ -17,8 +17,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
-// source holds memory (hold KIB), allocates besides (work KIB), or keeps so many processes that hold it for a while
-// (churn COUNT KIB).
+// source is a program that holds memory (hold KIB), also allocates and frees (work KIB), or keeps COUNT short-lived
+// processes that hold memory (churn COUNT KIB).
 const source = `
 #include <malloc.h>
 #include <signal.h>
@@ -70,14 +70,15 @@ type Crowd struct {
 	churn *exec.Cmd
 }
 
-// A Member is a process that stays, and what it says of its own heap.
+// A Member is a process that stays, with the figures that malloc_info prints in it.
 type Member struct {
 	PID  int
 	Said map[string]uint64
 }
 
-// Start starts so many processes that stay and do as the mode says, hold or work, the first `apart` of them in PID namespaces of their own with a /proc
-// of their own, and keeps so many more that live for 0.5 to 4.5 seconds each. Process i holds 100 + i KiB.
+// Start starts `stay` processes in the mode hold or work, which run until the test ends; process i holds 100 + i KiB.
+// The first `apart` of them have PID namespaces and a /proc of their own. It also keeps `short` processes running that
+// live for 0.5 to 4.5 seconds each.
 func Start(t testing.TB, mode string, stay, apart, short int) *Crowd {
 	t.Helper()
 	c := &Crowd{Name: fmt.Sprintf("crowd%d", os.Getpid())}
@@ -140,13 +141,13 @@ func Sizes(t testing.TB) (sizes []int) {
 	return sizes
 }
 
-// Usage is what a process used: CPU seconds so far, its resident memory and the peak of it.
+// Usage is the CPU time, the resident memory and the peak resident memory of a process.
 type Usage struct {
 	CPUSeconds float64
 	RSS, Peak  uint64
 }
 
-// UsageOf reads what a process used.
+// UsageOf reads the usage of a process.
 func UsageOf(t testing.TB, pid int) Usage {
 	t.Helper()
 	stat, err := procfs.Live().Stat(pid)
