@@ -1,5 +1,5 @@
-// Any text as options, Granary's and jemalloc's. Parsing reads nothing outside the text, terminates,
-// and leaves every option within its bounds.
+// Any text as options, Granary's and jemalloc's. Parsing reads nothing outside the text,
+// terminates, and leaves every option within its bounds.
 #include <cstring>
 #include <memory>
 

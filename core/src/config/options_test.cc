@@ -157,10 +157,10 @@ TEST_F(OptionsTest, SizesAndDurationsTakeUnits) {
   struct {
     const char* text;
     int64_t value;
-  } const sizes[] = {{"hard_limit:50MiB", 50 << 20},     {"hard_limit=1gib", 1 << 30},
-                     {"hard_limit: 64 KiB ", 64 << 10},  {"hard_limit:3TiB", int64_t{3} << 40},
-                     {"hard_limit:2KB", 2000},           {"hard_limit:3mb", 3000000},
-                     {"hard_limit:1GB", 1000000000},     {"hard_limit:010B", 10},
+  } const sizes[] = {{"hard_limit:50MiB", 50 << 20},    {"hard_limit=1gib", 1 << 30},
+                     {"hard_limit: 64 KiB ", 64 << 10}, {"hard_limit:3TiB", int64_t{3} << 40},
+                     {"hard_limit:2KB", 2000},          {"hard_limit:3mb", 3000000},
+                     {"hard_limit:1GB", 1000000000},    {"hard_limit:010B", 10},
                      {"hard_limit:1TB", 1000000000000}};
   for (const auto& row : sizes) {
     EXPECT_TRUE(Apply(row.text)) << row.text;
@@ -182,9 +182,10 @@ TEST_F(OptionsTest, SizesAndDurationsTakeUnits) {
 TEST_F(OptionsTest, UnitsOfAnotherKindAndLettersAloneAreRefused) {
   const Options before = options_;
   for (const char* text :
-       {"hard_limit:5s", "hard_limit:50M", "hard_limit:MiB", "hard_limit:-1MiB", "hard_limit:1.5GiB",
-        "hard_limit:8388608TiB", "hard_limit:99999999999999999999KiB", "dirty_decay_ms:5MiB",
-        "dirty_decay_ms:2h", "dirty_decay_ms:-1s", "cache_count:4KiB", "abort_conf:1s"}) {
+       {"hard_limit:5s", "hard_limit:50M", "hard_limit:MiB", "hard_limit:-1MiB",
+        "hard_limit:1.5GiB", "hard_limit:8388608TiB", "hard_limit:99999999999999999999KiB",
+        "dirty_decay_ms:5MiB", "dirty_decay_ms:2h", "dirty_decay_ms:-1s", "cache_count:4KiB",
+        "abort_conf:1s"}) {
     EXPECT_FALSE(Apply(text)) << text;
     EXPECT_TRUE(Same(options_, before)) << text;
   }

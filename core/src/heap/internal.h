@@ -24,7 +24,8 @@ GRANARY_COLD void* Refused(size_t size) noexcept;
 
 // An object of a small class from the caches, or from the layers below them.
 void* AllocateClass(SizeClass c, size_t requested) noexcept;
-// Frees p, which is in no slab and is no block of the shared heap: an object of an arena, or misuse.
+// Frees p, which is in no slab and is no block of the shared heap: an object of an arena, or
+// misuse.
 GRANARY_COLD void FreeOfArena(void* p) noexcept;
 [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
 

@@ -1,4 +1,5 @@
-// A library that this one is linked into, such as a plugin, stays loaded when the program closes it.
+// A library that this one is linked into, such as a plugin, stays loaded when the program closes
+// it.
 #pragma once
 
 namespace granary::heap {

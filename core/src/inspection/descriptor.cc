@@ -101,14 +101,14 @@ struct DescriptorRows {
   };
   static constexpr NamedOption kOptionRows[] = {
 #define OPTION(name, type, default_value, lowest, highest, at_run_time, unit, meaning, when) \
-  {#name,                                                                        \
-   #type,                                                                        \
-   meaning,                                                                      \
-   at_run_time,                                                                  \
-   offsetof(Options, name),                                                      \
-   sizeof(Options::name),                                                        \
-   static_cast<int64_t>(default_value),                                          \
-   lowest,                                                                       \
+  {#name,                                                                                    \
+   #type,                                                                                    \
+   meaning,                                                                                  \
+   at_run_time,                                                                              \
+   offsetof(Options, name),                                                                  \
+   sizeof(Options::name),                                                                    \
+   static_cast<int64_t>(default_value),                                                      \
+   lowest,                                                                                   \
    highest},
 #include "config/options.def"
 #undef OPTION

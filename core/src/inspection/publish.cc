@@ -17,7 +17,8 @@ constexpr size_t kHeadBytes = 16 * kKiB;
 constexpr size_t kFilePage = 4 * kKiB;  // contains the note
 constexpr size_t kMostPieces = (kHeadBytes - sizeof(Elf64_Ehdr)) / sizeof(Elf64_Phdr);
 
-// When this process started, in ticks since the boot, as every process can read it; 0 if there is no /proc.
+// When this process started, in ticks since the boot, as every process can read it; 0 if there is
+// no /proc.
 uint64_t StartTicks() noexcept {
   constexpr int kStartField = 22;  // of /proc/PID/stat, as proc(5) counts them
   char text[512] = {};             // holds more than these fields
@@ -32,7 +33,8 @@ uint64_t StartTicks() noexcept {
   return ticks;
 }
 
-// Processes of several PID namespaces have the same id, and may share /dev/shm: their starts differ.
+// Processes of several PID namespaces have the same id, and may share /dev/shm: their starts
+// differ.
 struct PublishedPath {
   char text[64] = {};
   explicit PublishedPath(const char* suffix) {

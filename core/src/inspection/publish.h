@@ -1,7 +1,7 @@
 // The figures in a file, for readers that may not read the memory of this process. With the option
-// stats_file, the file /dev/shm/granary.PID.START is written once a second; START is when the process
-// started, in ticks since the boot. It is a core file with only the memory that the figures are
-// computed from, so that a reader of core files can read it.
+// stats_file, the file /dev/shm/granary.PID.START is written once a second; START is when the
+// process started, in ticks since the boot. It is a core file with only the memory that the figures
+// are computed from, so that a reader of core files can read it.
 #pragma once
 
 #include <atomic>

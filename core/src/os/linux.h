@@ -103,8 +103,8 @@ struct Linux {
   // nor those of a fault; returns what RestoreSignals wants.
   static uint64_t BlockSignals() noexcept;
   static void RestoreSignals(uint64_t before) noexcept;
-  // Registers the calling thread for restartable sequences with the structure at `area`; true as well
-  // if it was registered with this structure before.
+  // Registers the calling thread for restartable sequences with the structure at `area`; true as
+  // well if it was registered with this structure before.
   static bool RegisterForRestart(void* area) noexcept;
   static void UnregisterForRestart(void* area) noexcept;
   // Whether the kernel runs restartable sequences for the calling thread with the structure at

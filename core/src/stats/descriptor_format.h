@@ -15,7 +15,16 @@ namespace granary {
 inline constexpr uint32_t kDescriptorVersion = 2;
 
 // The origin of an offset; inspection/note.h lists the distances to these origins in this order.
-enum class Base : uint32_t { kLayers, kPageMap, kAnchor, kOptions, kThreads, kSystem, kUpkeep, kReports };
+enum class Base : uint32_t {
+  kLayers,
+  kPageMap,
+  kAnchor,
+  kOptions,
+  kThreads,
+  kSystem,
+  kUpkeep,
+  kReports
+};
 
 // Names and other texts are offsets from the start of the descriptor to a string that ends with a
 // zero byte.

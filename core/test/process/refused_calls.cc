@@ -132,7 +132,8 @@ int main() {
       CHECK(child >= 0);
       if (child == 0) LiveThrough(call, error);
       const int status = WaitFor(child);
-      if (WIFEXITED(status) && WEXITSTATUS(status) == kExitSkipped) SkipTest("there are no filters.");
+      if (WIFEXITED(status) && WEXITSTATUS(status) == kExitSkipped)
+        SkipTest("there are no filters.");
       if (status != 0) fprintf(stderr, "%s refused with error %d:\n", call.name, error);
       ExpectCleanEnd(status);
       ++runs;

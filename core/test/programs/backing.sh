@@ -135,9 +135,11 @@ del kept[10:]
 kept.append(bytearray(b"y" * (1 << 20)))
 PYTHON
 mkdir "$work/small"
+# shellcheck disable=SC2016  # the shell that is started expands these
 unshare --mount sh -eu -c 'mount -t tmpfs -o size=64m tmpfs "$1"; LD_PRELOAD=$2 GRANARY_CONF="backing:$1/heap" exec "$4" "$3"' \
   sh "$work/small" "$lib" "$work/full.py" "$python" 2>"$work/err" || fail "a full file system: $(cat "$work/err")"
 expect_equal 1 "$(grep -c '^granary: .*full' "$work/err")" 'messages about a full file system'
+# shellcheck disable=SC2016  # as above
 unshare --mount sh -eu -c 'mount -t tmpfs -o ro tmpfs "$1"; LD_PRELOAD=$2 GRANARY_CONF="backing:$1/heap" exec true' \
   sh "$work/small" "$lib" 2>"$work/err"
 grep -q 'read-only' "$work/err" || fail "a read-only file system: $(cat "$work/err")"

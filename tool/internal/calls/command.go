@@ -85,7 +85,8 @@ func (t *Trace) Write(w io.Writer, width, limit int) {
 
 // words are the lines above the tables.
 func (t *Trace) words() []string {
-	out := []string{fmt.Sprintf("%s: %s in %.1f s, %s; %s of these objects were freed", t.Title, counted(t.Allocations, "allocation"), t.Seconds, term.Bytes(t.Bytes), term.Count(t.Freed))}
+	out := []string{fmt.Sprintf("%s: %s in %.1f s, %s; %s of these objects were freed",
+		t.Title, counted(t.Allocations, "allocation"), t.Seconds, term.Bytes(t.Bytes), term.Count(t.Freed))}
 	if t.Ended {
 		out = append(out, "the process ended while it was traced: its last calls are missing")
 	}

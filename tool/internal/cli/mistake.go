@@ -69,7 +69,7 @@ func Sentence(err error) string {
 	if !errors.As(err, &file) {
 		return text
 	}
-	says := ""
+	var says string
 	switch {
 	case errors.Is(file.Err, fs.ErrNotExist):
 		says = missing(file.Path)

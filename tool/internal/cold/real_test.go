@@ -97,7 +97,6 @@ func (h *held) access(t *testing.T, sets string) {
 
 // script is a clock that accesses memory in each interval instead of waiting.
 type script struct {
-	realClock
 	t         *testing.T
 	h         *held
 	intervals []string // the sets of each

@@ -143,7 +143,8 @@ func TestTheDaemonSetHasOneRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		pod := d.Spec.Template.Spec
-		if d.Kind != "DaemonSet" || !pod.HostPID || len(pod.Volumes) > 0 || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken || len(pod.Containers) != c.containers {
+		token := pod.AutomountServiceAccountToken
+		if d.Kind != "DaemonSet" || !pod.HostPID || len(pod.Volumes) > 0 || token == nil || *token || len(pod.Containers) != c.containers {
 			t.Fatalf("%+v", d)
 		}
 		for _, container := range pod.Containers {

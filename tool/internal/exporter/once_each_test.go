@@ -102,7 +102,11 @@ func TestSumsByCommandNeverLoseACount(t *testing.T) {
 	sums := func(allocations, live, processes string) {
 		t.Helper()
 		got := text(t, c)
-		for _, want := range []string{`granary_allocations_total{command="worker"} ` + allocations, `granary_live_bytes{command="worker"} ` + live, `granary_processes{command="worker"} ` + processes} {
+		for _, want := range []string{
+			`granary_allocations_total{command="worker"} ` + allocations,
+			`granary_live_bytes{command="worker"} ` + live,
+			`granary_processes{command="worker"} ` + processes,
+		} {
 			if !strings.Contains(got, want+"\n") {
 				t.Errorf("lacks %s:\n%s", want, got)
 			}

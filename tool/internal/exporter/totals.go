@@ -31,7 +31,6 @@ type total struct {
 	processes int
 	rss       uint64
 	versions  map[string]bool
-	counters  map[string]uint64
 	snapshot  *inspect.Snapshot
 	seen      time.Time
 }

@@ -134,7 +134,7 @@ func (d *Discovery) Read(f *Found) (s *Snapshot, library uint64, err error) {
 
 func (f *Found) close() {
 	if f.heap != nil {
-		f.heap.Close() // of memory that was only read
+		_ = f.heap.Close() // of memory that was only read
 	}
 	f.heap = nil
 }

@@ -49,7 +49,12 @@ func mariadbSetup(fs *pflag.FlagSet) cli.Action {
 func connections(s mariadbSettings, n uint64) Account {
 	a := Account{Title: term.Count(n) + " connections of MariaDB 10.11", Unit: "connection", Count: n}
 	one := cost.Heap{}
-	for _, p := range []Part{{"sessions (THD)", s.Session()}, {"buffers for packets and rows", s.Buffers()}, {"first blocks of statements and transactions", s.Blocks()}, {"smaller ones", s.Small()}} {
+	for _, p := range []Part{
+		{"sessions (THD)", s.Session()},
+		{"buffers for packets and rows", s.Buffers()},
+		{"first blocks of statements and transactions", s.Blocks()},
+		{"smaller ones", s.Small()},
+	} {
 		one.Merge(p.Heap, 1)
 		all := cost.Heap{}
 		all.Merge(p.Heap, float64(n))

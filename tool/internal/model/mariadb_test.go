@@ -88,7 +88,8 @@ func (s server) live(t *testing.T) []int64 {
 func TestConnectionsAskForWhatIsReported(t *testing.T) {
 	install, data := program(t, "mariadb-install-db"), t.TempDir()
 	program(t, "mariadb")
-	if out, err := exec.Command(install, "--no-defaults", "--user=root", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
+	prepare := exec.Command(install, "--no-defaults", "--user=root", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")
+	if out, err := prepare.CombinedOutput(); err != nil {
 		t.Skipf("mariadb-install-db: %v\n%s", err, out)
 	}
 	counter := filepath.Join(t.TempDir(), "count.so")

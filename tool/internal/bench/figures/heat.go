@@ -60,7 +60,8 @@ func heatMaps(r *result.Results) []Figure {
 		for _, c := range r.Allocators {
 			for _, h := range first[phase] {
 				if h.Allocator == c.Name && len(h.Buckets) > 0 {
-					out = append(out, Figure{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: c.Name + "\n" + shortened(phase), XLabel: "s", YLabel: h.Unit, Map: HeatMap{h, scales}})
+					title := c.Name + "\n" + shortened(phase)
+					out = append(out, Figure{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: title, XLabel: "s", YLabel: h.Unit, Map: HeatMap{h, scales}})
 				}
 			}
 		}

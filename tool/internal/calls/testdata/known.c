@@ -39,7 +39,8 @@ static void grow(void) {
 int main(void) {
   pthread_t thread;
   grow();
-  if (pipe(start) != 0 || pipe(done) != 0 || pthread_create(&thread, NULL, other, NULL) != 0) return 1;
+  if (pipe(start) != 0 || pipe(done) != 0 || pthread_create(&thread, NULL, other, NULL) != 0)
+    return 1;
   free(malloc(100));
   void* volatile before = malloc(100);
   (void)write(1, "ready\n", 6);
