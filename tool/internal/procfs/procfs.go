@@ -170,14 +170,15 @@ func (fs FS) Maps(pid int) ([]Mapping, error) {
 	}
 	var out []Mapping
 	for line := range strings.Lines(text) {
-		if m, ok := parseMapping(strings.TrimSuffix(line, "\n")); ok {
+		if m, ok := ParseMapping(strings.TrimSuffix(line, "\n")); ok {
 			out = append(out, m)
 		}
 	}
 	return out, nil
 }
 
-func parseMapping(line string) (Mapping, bool) {
+// ParseMapping parses a line of /proc/PID/maps; false if it is none.
+func ParseMapping(line string) (Mapping, bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 5 {
 		return Mapping{}, false

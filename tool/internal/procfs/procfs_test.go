@@ -69,9 +69,9 @@ func TestParseMapping(t *testing.T) {
 		{"nonsense", Mapping{}, false},
 		{"x-y rw-p 0 0 0", Mapping{Perms: "rw-p"}, false},
 	} {
-		got, ok := parseMapping(c.line)
+		got, ok := ParseMapping(c.line)
 		if ok != c.ok || ok && got != c.want {
-			t.Errorf("parseMapping(%q) = %+v, %v", c.line, got, ok)
+			t.Errorf("ParseMapping(%q) = %+v, %v", c.line, got, ok)
 		}
 	}
 }

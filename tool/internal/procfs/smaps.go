@@ -36,7 +36,7 @@ func (fs FS) Smaps(pid int) ([]Region, error) {
 			if len(out) > 0 {
 				out[len(out)-1].set(name, kb<<10)
 			}
-		} else if m, ok := parseMapping(line); ok {
+		} else if m, ok := ParseMapping(line); ok {
 			out = append(out, Region{Mapping: m})
 		}
 	}

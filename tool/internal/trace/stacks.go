@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 
 	"github.com/google/pprof/profile"
@@ -87,17 +87,8 @@ func namesOf(l *profile.Location) (names []string) {
 func mappings(rows []string) []*profile.Mapping {
 	byStart := map[uint64]*profile.Mapping{}
 	for _, row := range rows {
-		fields := strings.Fields(row)
-		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
-			continue
-		}
-		from, to, _ := strings.Cut(fields[0], "-")
-		start, err1 := strconv.ParseUint(from, 16, 64)
-		limit, err2 := strconv.ParseUint(to, 16, 64)
-		offset, err3 := strconv.ParseUint(fields[2], 16, 64)
-		if err1 == nil && err2 == nil && err3 == nil && start < limit {
-			_, after, _ := strings.Cut(row, fields[5])
-			byStart[start] = &profile.Mapping{ID: start, Start: start, Limit: limit, Offset: offset, File: fields[5] + after}
+		if m, ok := procfs.ParseMapping(row); ok && strings.HasPrefix(m.Path, "/") && m.Start < m.End {
+			byStart[m.Start] = &profile.Mapping{ID: m.Start, Start: m.Start, Limit: m.End, Offset: m.Offset, File: m.Path}
 		}
 	}
 	var out []*profile.Mapping
