@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <atomic>
 #include <new>
 
 #include "base/bits.h"
@@ -23,6 +24,9 @@ constinit BackingFile* backing_file = nullptr;
 namespace {
 
 constexpr size_t kRegion = kTrackerBytes;
+
+// Where offset `at` lies in the bitmap of committed pages.
+constexpr size_t PageOf(size_t at) { return at / kMinOsPage; }
 
 const char* WordsOf(long error) {
   switch (-error) {
@@ -77,17 +81,18 @@ long MapFile(uintptr_t at, size_t bytes, int file) {
               MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
 }
 
-bool WriteAt(int file, uintptr_t from, size_t bytes, size_t at) {
+// 0, or a negative error.
+long WriteAt(int file, uintptr_t from, size_t bytes, size_t at) {
   while (bytes > 0) {
     const long done = Call(call::pwrite64, file, static_cast<long>(from), static_cast<long>(bytes),
                            static_cast<long>(at));
     if (done == -EINTR) continue;
-    if (done <= 0) return false;
+    if (done <= 0) return done < 0 ? done : -ENOSPC;
     from += static_cast<size_t>(done);
     at += static_cast<size_t>(done);
     bytes -= static_cast<size_t>(done);
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -114,14 +119,14 @@ bool BackingFile::Refuse(const char* what, long error) noexcept {
 }
 
 // The number of the descriptor is one that programs hardly use, which close the first few.
-bool BackingFile::Create(const char* suffix, File* file) noexcept {
+long BackingFile::Create(const char* suffix, File* file) noexcept {
   char name[256];
   Writer w(name, sizeof name - 1);
   w.Text(path_).Text(".").Number(static_cast<uint64_t>(Call(call::getpid))).Text(suffix);
   name[w.size()] = 0;
   const long made = Call(call::openat, AT_FDCWD, Bits(name),
                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (Failed(made)) return Refuse("cannot create a file beside", made);
+  if (Failed(made)) return made;
   Call(call::unlinkat, AT_FDCWD, Bits(name));
   constexpr long kLeastNumber = 768;
   const long moved = Call(call::fcntl, made, F_DUPFD_CLOEXEC, kLeastNumber);
@@ -131,7 +136,7 @@ bool BackingFile::Create(const char* suffix, File* file) noexcept {
   Call(call::fstat, file->number, Bits(&status));
   file->device = status.st_dev;
   file->inode = status.st_ino;
-  return true;
+  return 0;
 }
 
 // Four times the file system, because address space that is returned in odd pieces is not used
@@ -161,20 +166,21 @@ bool BackingFile::MapWhole() noexcept {
   base_ = RoundUp(static_cast<uintptr_t>(space), kRegion);
   DropMapping(static_cast<uintptr_t>(space), base_ - static_cast<uintptr_t>(space));
   DropMapping(base_ + bytes_, static_cast<uintptr_t>(space) + kRegion - base_);
-  const long bits = MapAnonymous(bytes_ / kRegion / 8, PROT_READ | PROT_WRITE);
+  const long bits = MapAnonymous(PageOf(bytes_) / 8, PROT_READ | PROT_WRITE);
   const long mapped = MapFile(base_, bytes_, file_.number);
   if (Failed(mapped) || Failed(bits)) {
     DropMapping(base_, bytes_);
     return Refuse("cannot map a file beside", Failed(mapped) ? mapped : bits);
   }
-  committed_ = reinterpret_cast<std::atomic<uint8_t>*>(bits);
+  committed_ = reinterpret_cast<uint64_t*>(bits);
   return true;
 }
 
 bool BackingFile::Begin(const char* path) noexcept {
   Writer w(path_, sizeof path_ - 1);
   w.Text(path);
-  if (!Create("", &file_)) return false;
+  const long made = Create("", &file_);
+  if (Failed(made)) return Refuse("cannot create a file beside", made);
   const long tried = Allocate(file_.number, 0, 0, kRegion);
   const bool done =
       Failed(tried) ? Refuse("cannot use a file beside", tried) : Size() && MapWhole();
@@ -276,67 +282,92 @@ bool BackingFile::Purge(void* p, size_t bytes) noexcept {
 }
 
 void BackingFile::Mark(size_t at, size_t bytes, bool committed) noexcept {
-  for (size_t region = at / kRegion; region < (at + bytes) / kRegion; ++region) {
-    const auto bit = static_cast<uint8_t>(1u << region % 8);
+  ForWords(PageOf(at), PageOf(bytes), [&](size_t w, uint64_t mask) {
+    std::atomic_ref<uint64_t> word(committed_[w]);
     if (committed) {
-      committed_[region / 8].fetch_or(bit, std::memory_order_relaxed);
+      word.fetch_or(mask, std::memory_order_relaxed);
     } else {
-      committed_[region / 8].fetch_and(static_cast<uint8_t>(~bit), std::memory_order_relaxed);
+      word.fetch_and(~mask, std::memory_order_relaxed);
     }
-  }
+  });
 }
 
 BackingFile::Range BackingFile::NextCommitted(size_t at) const noexcept {
-  size_t first = at / kRegion;
-  const size_t end = reserved_ / kRegion;
-  while (first < end && !IsCommitted(first)) ++first;
-  size_t last = first;
-  while (last < end && IsCommitted(last)) ++last;
-  return {first * kRegion, (last - first) * kRegion};
+  const BitRun run = NextRun(committed_, PageOf(at), PageOf(reserved_), true);
+  return {run.first * kMinOsPage, run.count * kMinOsPage};
+}
+
+// For memory that the program itself protected, which the kernel cannot read.
+long BackingFile::CopyThroughBuffer(const File& to, Range run) noexcept {
+  char buffer[kMinOsPage];
+  for (size_t at = run.at, end = run.at + run.bytes; at < end;) {
+    const size_t most = end - at < sizeof buffer ? end - at : sizeof buffer;
+    const long got = Call(call::pread64, file_.number, Bits(buffer), static_cast<long>(most),
+                          static_cast<long>(at));
+    if (got == -EINTR) continue;
+    if (got <= 0) return got < 0 ? got : -EIO;
+    const long written = WriteAt(to.number, AddressOf(buffer), static_cast<size_t>(got), at);
+    if (Failed(written)) return written;
+    at += static_cast<size_t>(got);
+  }
+  return 0;
 }
 
 // Only what is not a hole is written; the rest of the run gets its blocks.
-bool BackingFile::CopyRun(const File& to, Range run) noexcept {
-  if (Failed(Allocate(to.number, 0, run.at, run.bytes))) return false;
+long BackingFile::CopyRun(const File& to, Range run) noexcept {
+  const long allocated = Allocate(to.number, 0, run.at, run.bytes);
+  if (Failed(allocated)) return allocated;
   const bool sparse = file_.IsOpen();
   const size_t end = run.at + run.bytes;
   for (size_t at = run.at; at < end;) {
     size_t from = at, until = end;
     if (sparse) {
       const long data = Call(call::lseek, file_.number, static_cast<long>(at), SEEK_DATA);
-      if (Failed(data)) return data == -ENXIO;
+      if (Failed(data)) return data == -ENXIO ? 0 : data;
       from = static_cast<size_t>(data);
-      if (from >= end) return true;
+      if (from >= end) return 0;
       const long hole = Call(call::lseek, file_.number, data, SEEK_HOLE);
       if (!Failed(hole) && static_cast<size_t>(hole) < end) until = static_cast<size_t>(hole);
     }
-    if (!WriteAt(to.number, base_ + from, until - from, from)) return false;
+    long written = WriteAt(to.number, base_ + from, until - from, from);
+    if (written == -EFAULT && sparse) written = CopyThroughBuffer(to, {from, until - from});
+    if (Failed(written)) return written;
     at = until;
   }
-  return true;
+  return 0;
 }
 
-bool BackingFile::CopyTo(File* copy) noexcept {
-  if (!Create(".fork", copy)) return false;
-  bool done = !Failed(Call(call::ftruncate, copy->number, static_cast<long>(bytes_)));
-  for (Range run = NextCommitted(0); done && run.bytes > 0;
+long BackingFile::CopyTo(File* copy) noexcept {
+  const long made = Create(".fork", copy);
+  if (Failed(made)) return made;
+  long result = Call(call::ftruncate, copy->number, static_cast<long>(bytes_));
+  for (Range run = NextCommitted(0); !Failed(result) && run.bytes > 0;
        run = NextCommitted(run.at + run.bytes)) {
-    done = CopyRun(*copy, run);
+    result = CopyRun(*copy, run);
   }
-  if (!done) copy->Close();
-  return done;
+  if (Failed(result)) copy->Close();
+  return result;
 }
 
 void BackingFile::PrepareFork(bool locked) noexcept {
   if (locked) lock_.Lock();
-  if (!CopyTo(&copy_)) copy_ = {};
+  copy_error_ = CopyTo(&copy_);
 }
 
+void BackingFile::DieWithoutCopy() const noexcept {
+  char text[400];
+  Writer w(text, sizeof text - 1);
+  w.Text("option backing: a forked process cannot have its own copy of the heap beside ");
+  w.Text(path_).Text(": ").Text(WordsOf(copy_error_)).Text(" (error ");
+  w.Number(static_cast<uint64_t>(-copy_error_));
+  w.Text("); this process ends, its parent goes on");
+  text[w.size()] = 0;
+  Die(text);
+}
+
+// Pages that are not committed keep no access, as the parent's.
 void BackingFile::TakeCopy() noexcept {
-  if (copy_.number < 0) {
-    Die("option backing: a forked process cannot have its own copy of the heap, as its file system "
-        "is full: this process ends, its parent goes on");
-  }
+  if (Failed(copy_error_)) DieWithoutCopy();
   MapFile(base_, bytes_, copy_.number);
   for (Range run = NextCommitted(0); run.bytes > 0; run = NextCommitted(run.at + run.bytes)) {
     Protect(base_ + run.at, run.bytes, PROT_READ | PROT_WRITE);

@@ -3,7 +3,6 @@
 // more, and goes with the process. docs/guides/file-backed-heap.md is the user's view.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,7 +19,7 @@ class BackingFile {
 
   bool Has(const void* p) const noexcept { return AddressOf(p) - base_ < bytes_; }
 
-  // As Linux's functions of these names. Sizes are whole regions, but for Purge.
+  // As Linux's functions of these names. Reserve and Unmap take whole regions.
   void* Reserve(size_t bytes) noexcept;
   // Allocates the blocks on the disk as well, so that no later write can fail.
   bool Commit(void* p, size_t bytes) noexcept;
@@ -49,28 +48,29 @@ class BackingFile {
   static constexpr size_t kMostGaps = 64, kMostPath = 200;
 
   bool Begin(const char* path) noexcept;
-  bool Create(const char* suffix, File* file) noexcept;
+  // 0, or a negative error; so do the functions that copy.
+  long Create(const char* suffix, File* file) noexcept;
   bool Size() noexcept;
   bool MapWhole() noexcept;
   bool Refuse(const char* what, long error) noexcept;
   size_t OffsetOf(const void* p) const noexcept { return AddressOf(p) - base_; }
-  bool IsCommitted(size_t region) const noexcept {
-    return (committed_[region / 8] >> region % 8 & 1) != 0;
-  }
   void Mark(size_t at, size_t bytes, bool committed) noexcept;
-  // The next run of committed regions from `at` on; empty at the end.
+  // The next run of committed pages from `at` on; empty at the end.
   Range NextCommitted(size_t at) const noexcept;
   bool Punch(size_t at, size_t bytes) noexcept;
-  bool CopyRun(const File& to, Range run) noexcept;
-  bool CopyTo(File* copy) noexcept;
+  long CopyThroughBuffer(const File& to, Range run) noexcept;
+  long CopyRun(const File& to, Range run) noexcept;
+  long CopyTo(File* copy) noexcept;
+  [[noreturn]] void DieWithoutCopy() const noexcept;
   void TakeCopy() noexcept;
 
   uintptr_t base_ = 0;
-  size_t bytes_ = 0;                           // of the mapping: what the file could hold
-  size_t reserved_ = 0;                        // the first so many bytes were given out
-  Range gaps_[kMostGaps];                      // returned again
-  std::atomic<uint8_t>* committed_ = nullptr;  // a bit for each region
+  size_t bytes_ = 0;               // of the mapping: what the file could hold
+  size_t reserved_ = 0;            // the first so many bytes were given out
+  Range gaps_[kMostGaps];          // returned again
+  uint64_t* committed_ = nullptr;  // a bit for each page: option hardened decommits single pages
   File file_, copy_;
+  long copy_error_ = 0;  // of the newest copy: 0, or negative
   char path_[kMostPath];
   bool zeroes_ = true;  // the file system can zero a range and keep its blocks
   bool warned_full_ = false;

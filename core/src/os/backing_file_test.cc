@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,18 @@ class BackingFileTest : public testing::Test {
     EXPECT_TRUE(IsBacked(p));
     EXPECT_TRUE(Linux::Commit(p, regions * kRegion));
     return p;
+  }
+
+  // The status of a forked child that exits with 0 if `check` is true.
+  template <class Check>
+  int Forked(Check&& check) {
+    backing_file->PrepareFork(true);
+    const pid_t child = fork();
+    backing_file->AfterFork(child == 0, true);
+    if (child == 0) _exit(check() ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return status;
   }
 
   char folder_[32] = "/tmp/granary-backing-XXXXXX";
@@ -81,22 +94,61 @@ TEST_F(BackingFileTest, AForkHasACopy) {
   p[0] = 1;
   p[2 * kRegion + 5] = 2;
   Linux::Purge(p + kRegion, kRegion);
-  backing_file->PrepareFork(true);
-  const pid_t child = fork();
-  backing_file->AfterFork(child == 0, true);
-  if (child == 0) {
-    const bool same = p[0] == 1 && p[kRegion] == 0 && p[2 * kRegion + 5] == 2;
-    __builtin_memset(p, 7, 3 * kRegion);
-    char* const more = static_cast<char*>(Linux::Reserve(kRegion, kRegion, nullptr));
-    const bool grows = Linux::Commit(more, kRegion) && more[0] == 0;
-    _exit(same && grows ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Forked([&] {
+              const bool same = p[0] == 1 && p[kRegion] == 0 && p[2 * kRegion + 5] == 2;
+              __builtin_memset(p, 7, 3 * kRegion);
+              char* const more = static_cast<char*>(Linux::Reserve(kRegion, kRegion, nullptr));
+              const bool grows = Linux::Commit(more, kRegion) && more[0] == 0;
+              return same && grows;
+            }),
+            0);
   EXPECT_EQ(p[0], 1);
   EXPECT_EQ(p[2 * kRegion + 5], 2);
   EXPECT_EQ(p[kRegion], 0);
+}
+
+// Option hardened closes single pages, whose data may still be in the file.
+TEST_F(BackingFileTest, AForkHasACopyOfAHeapWithClosedPages) {
+  const size_t page = Linux::PageSize();
+  char* const p = Committed(2);
+  __builtin_memset(p, 5, 2 * kRegion);
+  Linux::Decommit(p, page);
+  Linux::Decommit(p + kRegion - page, page);
+  Linux::Decommit(p + kRegion + page, page);
+  ASSERT_TRUE(Linux::Commit(p + kRegion + page, page));
+  Linux::Decommit(p + kRegion + 4 * page, page);
+  EXPECT_EQ(Forked([&] {
+              const bool same = p[page] == 5 && p[kRegion - page - 1] == 5 && p[kRegion] == 5 &&
+                                p[kRegion + page] == 0 && p[2 * kRegion - 1] == 5;
+              const bool closed = !Linux::IsReadable(p) && !Linux::IsReadable(p + kRegion - page) &&
+                                  !Linux::IsReadable(p + kRegion + 4 * page);
+              return same && closed;
+            }),
+            0);
+}
+
+TEST_F(BackingFileTest, AForkHasWhatTheProgramItselfProtected) {
+  char* const p = Committed(1);
+  __builtin_memset(p, 6, kRegion);
+  ASSERT_EQ(mprotect(p + kRegion / 2, kRegion / 4, PROT_NONE), 0);
+  EXPECT_EQ(Forked([&] {
+              size_t same = 0;
+              for (size_t i = 0; i < kRegion; ++i) same += p[i] == 6;
+              return same == kRegion;
+            }),
+            0);
+}
+
+TEST_F(BackingFileTest, AForkWithoutACopySaysWhy) {
+  Committed(1)[0] = 1;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none{3, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  backing_file->PrepareFork(true);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  EXPECT_DEATH(backing_file->AfterFork(true, false), "too many files are open");
+  backing_file->AfterFork(false, true);
 }
 
 TEST(BackingFile, SaysWhyItCannotBe) {
