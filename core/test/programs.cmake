@@ -90,6 +90,12 @@ foreach(test conform.aligned_alloc conform.calloc conform.free_sized conform.jem
   set_property(TEST hardened.${test} APPEND PROPERTY ENVIRONMENT GRANARY_CONF=hardened:true)
 endforeach()
 
+# The heap of a forked child is a copy here; copying takes long.
+granary_preload_test(backed.process.fork_multithreaded process_fork_multithreaded 20)
+set_tests_properties(backed.process.fork_multithreaded PROPERTIES TIMEOUT ${seconds} PROCESSORS 2)
+set_property(TEST backed.process.fork_multithreaded APPEND PROPERTY
+  ENVIRONMENT GRANARY_CONF=hardened:true,check_at_exit:true,backing:/tmp/granary-backed-fork)
+
 # Where glibc does not register threads for restartable sequences, and without any.
 foreach(test conform.jemalloc_under_load conform.random_model conform.statistics process.clone_own_tls
     process.clone_shared_tls process.dlopen_library process.exit_while_allocating process.fork_multithreaded process.many_threads

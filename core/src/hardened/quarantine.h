@@ -24,6 +24,14 @@ class Quarantine {
     return slots_[Random() & (count_ - 1)].exchange(p, std::memory_order_acq_rel);
   }
 
+  // Calls visit(p) for each object. No other thread may call the quarantine meanwhile.
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (void* const p = slots_[i].load(std::memory_order_relaxed); p != nullptr) visit(p);
+    }
+  }
+
   // Takes all objects out, and calls visit(p) for each.
   template <class Visit>
   void TakeAll(Visit&& visit) {

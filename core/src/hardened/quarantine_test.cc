@@ -26,7 +26,11 @@ TEST(Quarantine, EachObjectLeavesOnce) {
   for (uintptr_t i = 1; i <= 10000; ++i) {
     if (void* const p = s.quarantine.Exchange(At(i)); p != nullptr) out.insert(p);
   }
-  s.quarantine.TakeAll([&](void* p) { out.insert(p); });
+  std::multiset<void*> seen, taken;
+  s.quarantine.ForEach([&](void* p) { seen.insert(p); });
+  s.quarantine.TakeAll([&](void* p) { taken.insert(p); });
+  EXPECT_EQ(seen, taken);
+  out.insert(taken.begin(), taken.end());
   EXPECT_EQ(out.size(), 10000u);
   EXPECT_EQ(std::set<void*>(out.begin(), out.end()).size(), 10000u);
   s.quarantine.TakeAll([](void*) { FAIL() << "it is empty"; });

@@ -5,6 +5,7 @@
 #include "arena/arenas.h"
 #include "base/compiler.h"
 #include "front/thread_settings.h"
+#include "heap/internal.h"
 #include "inspection/publish.h"
 #include "layers/layers.h"
 #include "os/backing_file.h"
@@ -100,6 +101,7 @@ void ReleaseListOfStreams(bool child) {
 GRANARY_SELDOM void AfterFork(bool child) {
   const auto fork = in_progress;  // another thread may fork as soon as the locks are free
   if (backing_file != nullptr) backing_file->AfterFork(child, fork.has_locks);
+  if (child && backing_file != nullptr && options.hardened) hardened::ClearQuarantine();
   if (fork.has_locks) ReleaseLocks(child);
   if (fork.has_list) ReleaseListOfStreams(child);
   if (child) publisher.Forget();

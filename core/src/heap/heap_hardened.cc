@@ -207,4 +207,10 @@ void FlushQuarantine() noexcept {
   }
 }
 
+void ClearQuarantine() noexcept {
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    quarantine[c].ForEach([c](void* p) { MakeZero(static_cast<char*>(p), kClassSize[c]); });
+  }
+}
+
 }  // namespace granary::heap::hardened

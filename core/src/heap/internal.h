@@ -39,6 +39,9 @@ size_t UsableSize(const void* p, const char* verb) noexcept;
 size_t ResizeInPlace(void* p, size_t size) noexcept;
 // Frees the objects that wait in quarantine; aborts if one was written to.
 void FlushQuarantine() noexcept;
+// Makes the objects in quarantine zero again, in the child of a fork whose copy of the heap was
+// made while other threads freed (option backing).
+void ClearQuarantine() noexcept;
 }  // namespace hardened
 
 // Calls of a thread with thread settings (front/thread_settings.h).

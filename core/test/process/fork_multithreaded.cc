@@ -1,7 +1,8 @@
 // fork while four threads allocate and free: in the child, which has one thread, every lock must be
 // free and every structure consistent. The child checks the parent's content, allocates and frees
-// much, starts threads and forks again.
+// much, starts threads and forks again. Argument: the number of forks.
 #include <pthread.h>
+#include <stdlib.h>
 
 #include <atomic>
 
@@ -11,7 +12,7 @@
 namespace {
 
 constexpr int kThreads = 4;
-constexpr int kForks = 200;
+constexpr int kForks = 200;  // without an argument
 
 std::atomic<bool> g_stop{false};
 
@@ -57,14 +58,15 @@ void StartThreadsInTheChild() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const int forks = argc > 1 ? atoi(argv[1]) : kForks;
   pthread_t threads[kThreads];
   for (size_t i = 0; i < kThreads; ++i) {
     CHECK(pthread_create(&threads[i], nullptr, AllocateUntilStopped,
                          reinterpret_cast<void*>(i + 1)) == 0);
   }
   Churn<300, 17> mine(99);
-  for (int round = 0; round < kForks; ++round) {
+  for (int round = 0; round < forks; ++round) {
     mine.Steps(100);
     const pid_t child = fork();
     CHECK(child >= 0);
