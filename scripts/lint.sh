@@ -15,9 +15,11 @@ files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 
 check_format() { files '*.h' '*.cc' '*.c' | xargs -r clang-format --dry-run -Werror; }
 
+# clang 14 does not see that the assembler of `asm goto` sets its outputs; the compiler's own warnings do.
 check_tidy() {
   cmake --preset release >/dev/null || return 1
-  files 'core/src/*.cc' | grep -v '_test\.cc$' | xargs -r -n 4 -P 2 clang-tidy --quiet -p build
+  files 'core/src/*.cc' | grep -Ev '_(test|fuzz)\.cc$' |
+    xargs -r -n 4 -P 2 clang-tidy --quiet -p build --extra-arg=-Wno-sometimes-uninitialized
 }
 
 check_shell() {

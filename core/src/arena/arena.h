@@ -105,6 +105,7 @@ class Arena {
   static constexpr size_t kNoCap = ~size_t{0};
 
   void Begin() noexcept;
+  bool Claim(void* p, size_t bytes) noexcept;
   void* MapRegion(size_t bytes, size_t alignment, void* hint) noexcept;
   void UnmapRegion(void* p, size_t bytes) noexcept;
   void* AskHooks(size_t bytes, size_t alignment, void* hint) noexcept;

@@ -44,25 +44,24 @@ void Arena::Begin() noexcept {
 
 // In the global page map, the rows of an arena's memory have no class, and the arena in place of a
 // slab.
+bool Arena::Claim(void* p, size_t bytes) noexcept {
+  Locked hold_map(layers.pages().mutex());
+  const bool covered = page_map.Cover<Linux>(p, bytes);
+  if (covered) page_map.SetSlab(p, bytes, kNoClass, reinterpret_cast<Slab*>(this));
+  return covered;
+}
+
 void* Arena::MapRegion(size_t bytes, size_t alignment, void* hint) noexcept {
   const bool hooked = alignment >= kTrackerBytes;
   Locked hold(regions_lock_);
   if (regions_count_ == kMostRegions) return nullptr;
   void* const p = hooked ? AskHooks(bytes, alignment, hint) : Linux::Map(bytes, alignment, hint);
   if (p == nullptr) return nullptr;
-  if (hooked) {
-    Locked hold_map(layers.pages().mutex());
-    if (page_map.Cover<Linux>(p, bytes)) {
-      page_map.SetSlab(p, bytes, kNoClass, reinterpret_cast<Slab*>(this));
-      regions_[regions_count_++] = {p, bytes, true};
-      return p;
-    }
-  }
-  if (hooked) {
+  if (hooked && !Claim(p, bytes)) {
     GiveToHooks(p, bytes);
     return nullptr;
   }
-  regions_[regions_count_++] = {p, bytes, false};
+  regions_[regions_count_++] = {p, bytes, hooked};
   return p;
 }
 

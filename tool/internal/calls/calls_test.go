@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
@@ -146,6 +147,15 @@ func TestWhatIsPrinted(t *testing.T) {
 	} {
 		if got := c.cost.words(); !strings.Contains(got, c.want) {
 			t.Errorf("%q", got)
+		}
+	}
+}
+
+func TestAFileIsNoProcess(t *testing.T) {
+	for _, path := range []string{"calls_test.go", "/nonexistent/core.12"} {
+		_, err := trace(context.Background(), cli.Env{}, path, time.Second)
+		if err == nil || !strings.Contains(err.Error(), path+" names a file, which makes no calls") {
+			t.Errorf("%s: err = %v", path, err)
 		}
 	}
 }

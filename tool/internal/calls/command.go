@@ -55,14 +55,14 @@ func setup(fs *pflag.FlagSet) cli.Action {
 }
 
 func trace(ctx context.Context, env cli.Env, arg string, wait time.Duration) (t *Trace, err error) {
+	if strings.Contains(arg, "/") || inspect.IsCore(arg) {
+		return nil, cli.Usagef("%s names a file, which makes no calls: give a running process by its PID or name", arg)
+	}
 	s, err := inspect.OpenSubject(procfs.Live(), arg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if s.PID == 0 {
-		return nil, cli.Usagef("a core file makes no calls: name a running process")
-	}
 	if _, terminal := term.Width(env.Stderr); terminal {
 		fmt.Fprintf(env.Stderr, "tracing for %v; ctrl-c ends it early\n", wait)
 	}

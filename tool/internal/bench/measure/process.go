@@ -214,12 +214,22 @@ func Output(ctx context.Context, path string, args, env []string) (string, error
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return "", fmt.Errorf("%s failed (%w): %s", path, err, strings.TrimSpace(string(exit.Stderr)))
+		return "", fmt.Errorf("%s failed (%w): %s", path, err, complaint(string(exit.Stderr), string(out)))
 	}
 	if err != nil {
 		return "", fmt.Errorf("run %s: %w", path, err)
 	}
 	return string(out), nil
+}
+
+// complaint is what a program that failed said: some print errors on standard output alone.
+func complaint(stderr, stdout string) string {
+	const most = 2000 // bytes of standard output: its end
+	if text := strings.TrimSpace(stderr); text != "" {
+		return text
+	}
+	text := strings.TrimSpace(stdout)
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }
 
 // Lines runs a program to its end and passes on each line of its output as soon as it is printed. If the

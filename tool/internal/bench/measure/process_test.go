@@ -91,6 +91,10 @@ func TestOutputKeepsWhatAProgramSaysWhenItFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no") {
 		t.Errorf("err = %v", err)
 	}
+	_, err = Output(context.Background(), "/bin/sh", []string{"-c", "echo cannot; exit 3"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "cannot") {
+		t.Errorf("what a program says on standard output: %v", err)
+	}
 }
 
 func TestCleanDropsWhatAllocatorsRead(t *testing.T) {
