@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include "base/bits.h"
+#include "base/units.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
