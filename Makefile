@@ -28,8 +28,9 @@ tool:
 programs: ship
 	cmake --build build --target bench/all -j $(JOBS)
 
-demo: all ## compare Granary with its peers under a real Redis, in under four minutes
-	@scripts/need.sh demo
+demo: ## compare Granary with its peers under a real Redis, in under four minutes
+	@scripts/need.sh build demo
+	@$(MAKE) --no-print-directory all
 	build/bin/granary bench redis --quick
 
 test: ## build everything and run every test
@@ -46,16 +47,18 @@ coverage: ## report which lines the unit tests and the Go tests reach, into buil
 	@$(MAKE) --no-print-directory all
 	JOBS=$(JOBS) scripts/coverage.sh build/coverage-report
 
-bench: all programs ## run the benchmark programs under every allocator found (ARGS= for its flags)
-	@scripts/need.sh demo
+bench: ## run the benchmark programs under every allocator found (ARGS= for its flags)
+	@scripts/need.sh build demo
+	@$(MAKE) --no-print-directory all programs
 	build/bin/granary bench micro $(ARGS)
 
 scale: all ## measure the exporter and the profile agent with SCALE processes (default 0,100,500)
 	GRANARY_SCALE=$(SCALE) GRANARY_TOOL=$(abspath $(TOOL)) scripts/go.sh test -count=1 -p 1 -v -run 'Crowd|CostOfTheAgent' \
 	  ./tool/internal/exporter ./tool/internal/profile
 
-bench-full: all programs ## run every scenario under every allocator, hours or ARGS="--budget 40m": OUT=folder
+bench-full: ## run every scenario under every allocator, hours or ARGS="--budget 40m": OUT=folder
 	@scripts/need.sh build demo test bench
+	@$(MAKE) --no-print-directory all programs
 	build/bin/granary bench all --out $(OUT) $(ARGS)
 
 lint: ## check format, layers, scripts and documents without running anything

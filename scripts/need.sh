@@ -43,7 +43,7 @@ install_packages() {
 lines=$(missing "$@")
 [ -n "$lines" ] || exit 0
 mapfile -t packages < <(cut -f 1 <<<"$lines")
-command="apt-get install ${packages[*]}"
+printf -v command ' %q' "${packages[@]}"
 as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
 
@@ -54,7 +54,7 @@ while IFS=$'\t' read -r package purpose; do
   printf 'need.sh: %s %s: %s\n' "$verb" "$package" "$purpose" >&2
 done <<<"$lines"
 if [ "$verb" = missing ]; then
-  echo "need.sh: run as root: $command" >&2
+  echo "need.sh: run as root: apt-get install$command" >&2
   exit 1
 fi
 install_packages "${packages[@]}"
