@@ -135,7 +135,7 @@ func (m Model) processLines() []string {
 	}
 	lines := []string{
 		cut(bold.Render(fmt.Sprintf("%d %s", m.pid, s.Command)), m.width),
-		cut(fmt.Sprintf("%s  RSS %s  %d threads  %s", s.Allocator.Describe(), term.Bytes(s.RSS), s.Threads, m.cpu()), m.width),
+		cut(fmt.Sprintf("%s  RSS %s  %s  %s", s.Allocator.Describe(), term.Bytes(s.RSS), term.Counted(s.Threads, "thread"), m.cpu()), m.width),
 	}
 	if m.sampleErr != nil {
 		lines = append(lines, wrap(warnings, m.sampleErr.Error(), m.width)...)
