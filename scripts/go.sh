@@ -41,7 +41,10 @@ fetch_toolchain() {
   dir=$("$go" env GOMODCACHE)/$module
   if [ ! -x "$dir/bin/go" ]; then
     echo "go.sh: fetching go $version" >&2
-    (cd / && GOFLAGS=-mod=mod "$go" mod download "$module") >&2
+    (cd / && GOFLAGS=-mod=mod "$go" mod download "$module") >&2 || {
+      echo "go.sh: cannot fetch go $version: check the network, GOPROXY and the certificates, or put go $version first in PATH" >&2
+      return 1
+    }
     chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
   fi
   echo "$dir"
@@ -55,6 +58,6 @@ if at_least "$wanted" "$version"; then
 elif at_least 1.21.0 "$version"; then
   GOTOOLCHAIN=go$wanted exec "$go" "$@"
 fi
-GOROOT=$(fetch_toolchain "$go" "$wanted")
+GOROOT=$(fetch_toolchain "$go" "$wanted") || exit
 export GOROOT
 GOTOOLCHAIN=local exec "$GOROOT/bin/go" "$@"
