@@ -12,14 +12,21 @@ constinit Anchor anchor{.cache_index = IndexOf(anchor.unregistered),
                         .cache = {anchor.null_cache, anchor.null_cache}};
 __thread uintptr_t thread_area = 0;
 
-// A thread that reads the table meanwhile gets one list or the other; both are empty.
-void UseReadyLists(bool use) noexcept {
-  if (use == anchor.ready_lists) return;
-  const auto lists = MakeFineLists(use);
-  for (size_t row = 0; row < lists.size(); ++row) {
-    __atomic_store_n(&anchor.fine_list[row], lists[row], __ATOMIC_RELAXED);
+// A thread that reads the table meanwhile gets one list or the other.
+void UseReady(SizeClass c, bool use) noexcept {
+  __atomic_store_n(&anchor.uses_ready[c], use, __ATOMIC_RELAXED);
+  const auto list = static_cast<uint16_t>(use ? ReadyList(c) : c);
+  for (size_t row = 0; row < kFineLookup.size(); ++row) {
+    if (kFineLookup[row] == c) __atomic_store_n(&anchor.fine_list[row], list, __ATOMIC_RELAXED);
   }
-  anchor.ready_lists = use;
+}
+
+void SetReadyLists(ReadyLists which) noexcept {
+  anchor.ready_lists = which;
+  const bool use = which == ReadyLists::kAlways;
+  for (SizeClass c = 1; c <= kLastReady; ++c) {
+    if (UsesReady(c) != use) UseReady(c, use);
+  }
 }
 
 // List 0 is always empty, and no address has all bits of `zero_bits` clear but null.

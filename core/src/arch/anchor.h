@@ -34,9 +34,9 @@ static_assert(kMaxCaches >= kMaxCpus);
 inline constexpr size_t kUnregisteredIndices = 2;
 
 // A cache begins with one header for each list of slots: the low 16 bits are the cursor, the bits
-// above them count down allocations. The slots follow. Free pushes objects of class c to list c. A
-// class of up to kLastReady may also have a ready list, which malloc pops from, so that malloc does
-// not wait for the stores of the free before it. For all other classes malloc pops from list c.
+// above them count down allocations. The slots follow. Free pushes objects of class c to list c, and
+// malloc pops from it. A class of up to kLastReady may get a ready list: then malloc pops from that,
+// so that it does not wait for the stores of the free before it.
 using CacheWords = uint64_t;
 inline constexpr size_t kGroup = 16;  // pointers that move between two lists in one step
 inline constexpr SizeClass kLastReady = kFineLookup.back();
@@ -46,12 +46,12 @@ inline constexpr size_t kHeaders = kReadyLists + kLastReady + 1;
 constexpr bool HasReady(SizeClass c) { return c != kNoClass && c <= kLastReady; }
 constexpr uint64_t ReadyList(SizeClass c) { return kReadyLists + c; }
 
-constexpr auto MakeFineLists(bool ready) {
+// Which classes use their ready list. kOnTrial: each class that gains (front/front.h).
+enum class ReadyLists : uint8_t { kNever, kAlways, kOnTrial };
+
+constexpr auto MakeFineLists() {
   std::array<uint16_t, kFineLookup.size()> lists{};
-  for (size_t row = 0; row < lists.size(); ++row) {
-    const SizeClass c = kFineLookup[row];
-    lists[row] = static_cast<uint16_t>(ready && HasReady(c) ? ReadyList(c) : c);
-  }
+  for (size_t row = 0; row < lists.size(); ++row) lists[row] = kFineLookup[row];
   return lists;
 }
 
@@ -73,20 +73,26 @@ struct Anchor {
   RestartArea unregistered{.cpu_id = -1, .concurrency_id = -1};
   CacheWords null_cache[kHeaders] = {};
   std::array<uint64_t, kMaxClasses> zero_bits = MakeZeroBits();
-  bool ready_lists = true;
-  std::array<uint16_t, kFineLookup.size()> fine_list = MakeFineLists(true);
+  std::array<uint16_t, kFineLookup.size()> fine_list = MakeFineLists();
   std::remove_const_t<decltype(kCoarseLookup)> coarse_class = kCoarseLookup;
   std::remove_const_t<decltype(kMediumLookup)> medium_class = kMediumLookup;
+  ReadyLists ready_lists = ReadyLists::kNever;
+  bool uses_ready[kLastReady + 1] = {};
 };
 
 extern Anchor anchor __attribute__((visibility("hidden")));
 
-// Sets whether malloc uses the ready lists. Call it before the first cache exists.
-void UseReadyLists(bool use) noexcept;
+// Sets which classes use their ready list. Call it before the first cache exists.
+void SetReadyLists(ReadyLists which) noexcept;
+// Sets whether malloc pops objects of class c, which HasReady, from the ready list. Any thread may
+// call it at any time: both lists stay usable. Has no effect after TakeSlowPaths.
+void UseReady(SizeClass c, bool use) noexcept;
 // Makes every malloc and free take the slow path from now on, at no cost to the fast path. The
 // lists themselves stay. Call it before the first cache exists.
 void TakeSlowPaths() noexcept;
-inline bool UsesReady(SizeClass c) { return HasReady(c) && anchor.ready_lists; }
+inline bool UsesReady(SizeClass c) {
+  return HasReady(c) && __atomic_load_n(&anchor.uses_ready[c], __ATOMIC_RELAXED);
+}
 // The list that malloc pops objects of class c from.
 inline uint64_t PopList(SizeClass c) { return UsesReady(c) ? ReadyList(c) : c; }
 

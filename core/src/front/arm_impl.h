@@ -11,7 +11,7 @@ template <Os System, class Below>
 void Front<System, Below>::Arm(CacheOf& cache) noexcept {
   cache.epoch = sampling_.epoch();
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    cache.SetCount(c, sampling_.Draw(c));
+    ForEachList(c, [&](uint64_t list) { cache.SetCount(c, list, sampling_.Draw(c)); });
   }
 }
 
@@ -20,10 +20,12 @@ template <Os System, class Below>
 void Front<System, Below>::RearmStopped(CacheOf& cache) noexcept {
   if (cache.epoch != sampling_.epoch()) return;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    if (!cache.RanOut(c)) continue;
-    uint64_t late;
-    cache.SetCount(c, sampling_.DrawAfter(c, kCountMask - cache.Count(c), &late));
-    AddLate(c, late);
+    ForEachList(c, [&](uint64_t list) {
+      if (!cache.RanOut(list)) return;
+      uint64_t late;
+      cache.SetCount(c, list, sampling_.DrawAfter(c, kCountMask - cache.Count(list), &late));
+      AddLate(c, late);
+    });
   }
 }
 
@@ -32,27 +34,36 @@ void Front<System, Below>::AddLate(SizeClass c, uint64_t late) noexcept {
   if (late > 0) late_[c].fetch_add(late, std::memory_order_relaxed);
 }
 
-// Sets the count of class c in the cache of the current CPU. Returns false if that count did not
-// run out, or if another thread changes the cache.
+// Sets the counts of class c in the cache of the current CPU. Returns false if no count ran out, or
+// if another thread changes the cache.
 template <Os System, class Below>
 bool Front<System, Below>::RearmCurrent(CacheOf* cache, SizeClass c) noexcept {
-  constexpr int kTries = 8;
   if (!cache->lock.TryLock()) return false;
   bool done = false;
-  for (int i = 0; i < kTries && !done && cache->epoch == sampling_.epoch(); ++i) {
-    const uint64_t header = cache->Header(PopList(c));
-    const uint64_t left = header >> kCountShift;
-    if (!RanOut(left)) break;
-    uint64_t late;
-    const uint64_t count = sampling_.DrawAfter(c, kCountMask - left, &late);
-    done = arch::CompareStore(cache->words, PopList(c), header,
-                              count << kCountShift | (header & kCursorMask));
-    if (!done) continue;
-    cache->issued[c] = cache->issued[c] + count - left;
-    AddLate(c, late);
-  }
+  ForEachList(c, [&](uint64_t list) { done |= RearmList(cache, c, list); });
   cache->lock.Unlock();
   return done;
+}
+
+// The caller holds the lock of the cache.
+template <Os System, class Below>
+bool Front<System, Below>::RearmList(CacheOf* cache, SizeClass c, uint64_t list) noexcept {
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries && cache->epoch == sampling_.epoch(); ++i) {
+    const uint64_t header = cache->Header(list);
+    const uint64_t left = header >> kCountShift;
+    if (!RanOut(left)) return false;
+    uint64_t late;
+    const uint64_t count = sampling_.DrawAfter(c, kCountMask - left, &late);
+    if (!arch::CompareStore(cache->words, list, header,
+                            count << kCountShift | (header & kCursorMask))) {
+      continue;
+    }
+    cache->issued[c] = cache->issued[c] + count - left;
+    AddLate(c, late);
+    return true;
+  }
+  return false;
 }
 
 template <Os System, class Below>
@@ -60,6 +71,7 @@ void Front<System, Below>::Rearm(SizeClass c) noexcept {
   CacheOf* const cache = Current();
   if (cache == nullptr || !RearmCurrent(cache, c))
     rearm_pending_.store(true, std::memory_order_relaxed);
+  if (!sampling_.on()) trials_.AfterCount(c);
 }
 
 // Arms the calling thread's own thread cache. SetSampling has put the null cache in its row of the

@@ -27,9 +27,11 @@ struct Cache {
   Hint<bool> overflowed[kNumClasses] = {};           // an overflow since the capacity last grew
   Hint<bool> has_ready[kLastReady + 1] = {};         // whether the ready list has slots
   Hint<uint8_t> short_refills[kLastReady + 1] = {};  // refills with less than a group
+  Hint<uint16_t> move_cursor[kLastReady + 1] = {};   // of list c at its last group move
+  Hint<uint8_t> unsteady_moves[kLastReady + 1] = {};
   uint64_t last_headers[kNumClasses] = {};           // at the end of the last interval
   uint64_t last_ready_headers[kLastReady + 1] = {};  // of the ready lists
-  Hint<uint64_t> issued[kNumClasses] = {};           // sum of all that SetCount added to the count
+  Hint<uint64_t> issued[kNumClasses] = {};  // sum of all that SetCount added to the class's counts
   Hint<uint32_t> epoch;                              // Sampling::epoch of these counts
   CacheWords words[kCacheLayout.words];
 
@@ -49,19 +51,20 @@ struct Cache {
     return IsLong(c) ? kCacheLayout.long_floor[c] : kCacheLayout.short_floor[c];
   }
 
-  uint64_t Count(SizeClass c) const { return Header(PopList(c)) >> kCountShift; }
-  // Whether the count of class c has passed zero since it was set.
-  bool RanOut(SizeClass c) const { return granary::RanOut(Count(c)); }
-  // Sets the count. The caller has exclusive use of the cache.
-  void SetCount(SizeClass c, uint64_t count) {
-    issued[c] = issued[c] + count - Count(c);
-    CacheWords& header = words[PopList(c)];
-    header = count << kCountShift | (header & kCursorMask);
+  uint64_t Count(uint64_t list) const { return Header(list) >> kCountShift; }
+  // Whether the count of this list of class c has passed zero since it was set.
+  bool RanOut(uint64_t list) const { return granary::RanOut(Count(list)); }
+  // Sets the count of a list of class c. The caller has exclusive use of the cache.
+  void SetCount(SizeClass c, uint64_t list, uint64_t count) {
+    issued[c] = issued[c] + count - Count(list);
+    words[list] = count << kCountShift | (words[list] & kCursorMask);
   }
 
-  // The number of allocations of class c that the header counted.
+  // The number of allocations of class c that its headers counted.
   uint64_t Allocations(SizeClass c) const {
-    return (kInitialCount + issued[c] - (Header(PopList(c)) >> kCountShift)) & kCountMask;
+    uint64_t allocations = issued[c];
+    ForEachList(c, [&](uint64_t list) { allocations += kInitialCount - Count(list); });
+    return allocations & kCountMask;
   }
 
   // Whether a refill with less than a group fetches a batch from the depot instead. This is true
@@ -76,13 +79,28 @@ struct Cache {
   }
   // Whether the headers of class c are those of the last RecordHeaders: the class was not used
   // since.
-  bool IsIdle(SizeClass c) const {
-    return Header(c) == last_headers[c] &&
-           (!HasReady(c) || Header(ReadyList(c)) == last_ready_headers[c]);
+  bool IsIdle(SizeClass c) const { return Header(c) == last_headers[c] && IsReadyIdle(c); }
+  bool IsReadyIdle(SizeClass c) const {
+    return !HasReady(c) || Header(ReadyList(c)) == last_ready_headers[c];
   }
   void RecordHeaders() {
     for (SizeClass c = 1; c < kNumClasses; ++c) last_headers[c] = Header(c);
     for (SizeClass c = 1; c <= kLastReady; ++c) last_ready_headers[c] = Header(ReadyList(c));
+  }
+
+  // Notes a group move of class c, and returns whether the class keeps its ready list. It does while
+  // moves find list c as the move before did: malloc then takes back what was freed just before.
+  bool NoteMove(SizeClass c) {
+    constexpr uint8_t kMaxUnsteady = 4;
+    const auto cursor = static_cast<uint16_t>(Header(c) & kCursorMask);
+    const int difference = cursor - move_cursor[c];
+    move_cursor[c] = cursor;
+    if (difference >= -1 && difference <= 1) {
+      if (unsteady_moves[c] > 0) unsteady_moves[c] = static_cast<uint8_t>(unsteady_moves[c] - 1);
+      return true;
+    }
+    unsteady_moves[c] = static_cast<uint8_t>((unsteady_moves[c] + 1) % kMaxUnsteady);
+    return unsteady_moves[c] != 0;
   }
 
   // Makes the slots from capacity `from` to capacity `to` usable, except the lowest one: it is the

@@ -67,13 +67,20 @@ consteval CacheLayout MakeCacheLayout() {
 inline constexpr CacheLayout kCacheLayout = MakeCacheLayout();
 static_assert(kCacheLayout.words < 65536, "a cursor has 16 bits");
 
+// Calls visit(list) for each list of class c.
+template <class Visit>
+constexpr void ForEachList(SizeClass c, Visit&& visit) {
+  visit(uint64_t{c});
+  if (HasReady(c)) visit(ReadyList(c));
+}
+
 inline constexpr uint64_t kCursorMask = 0xffff;
 inline constexpr unsigned kCountShift = 16;
 inline constexpr uint64_t kCountMask = ~uint64_t{0} >> kCountShift;
 
 // The count that a class starts with while sampling is off. When it runs out, the thread checks for
-// a request from another process.
-inline constexpr uint64_t kInitialCount = uint64_t{1} << 20;
+// a request from another process, and the class may begin a trial (front/ready_trials.h).
+inline constexpr uint64_t kInitialCount = uint64_t{1} << 16;
 constexpr bool RanOut(uint64_t count) { return count > kCountMask / 2; }
 
 }  // namespace granary

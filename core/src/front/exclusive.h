@@ -31,7 +31,7 @@ inline size_t PushMany(CacheWords* cache, uint64_t c, void* const* from, size_t 
 inline void* Pop(CacheWords* cache, SizeClass c) {
   void* p = nullptr;
   if (PopMany(cache, c, &p, 1) == 0) return nullptr;
-  cache[PopList(c)] -= uint64_t{1} << kCountShift;
+  cache[c] -= uint64_t{1} << kCountShift;
   return p;
 }
 

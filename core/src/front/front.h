@@ -8,6 +8,7 @@
 #include "depot/depot.h"
 #include "front/cache.h"
 #include "front/growth.h"
+#include "front/ready_trials.h"
 #include "front/sampling.h"
 #include "front/threads.h"
 
@@ -32,7 +33,7 @@ class Front {
   // Fills the empty ready list of class c with the group of recently freed objects on top of list
   // c. Returns false if there is less than a group, or the class has no ready list.
   GRANARY_ALWAYS_INLINE bool MoveGroup(SizeClass c) noexcept {
-    if (!UsesReady(c)) return false;
+    if (!UsesReady(c) || !KeepsReady(c)) return false;
     void* objects[kGroup];
     if (!arch::PopGroup(c, objects, kCacheLayout.long_floor[c] + kGroup)) return false;
     // A push fails if the list has no slots yet, or the thread moved to a CPU whose list has
@@ -129,6 +130,8 @@ class Front {
   void* AllocateShared(SizeClass c) noexcept;
   void FreeShared(SizeClass c, void* p) noexcept;
   void* AllocateUncached(SizeClass c) noexcept;
+  bool KeepsReady(SizeClass c) noexcept;
+  void TakeBackReady(CacheOf* cache, SizeClass c) noexcept;
   GRANARY_COLD void StoreReady(SizeClass c, void** objects, size_t n) noexcept;
   void RequireNotOnTop(SizeClass c, void* p) noexcept;
   void StoreBatch(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
@@ -139,12 +142,14 @@ class Front {
   void Arm(CacheOf& cache) noexcept;
   void RearmStopped(CacheOf& cache) noexcept;
   bool RearmCurrent(CacheOf* cache, SizeClass c) noexcept;
+  bool RearmList(CacheOf* cache, SizeClass c, uint64_t list) noexcept;
   void ArmOwn(CacheOf* cache, size_t index) noexcept;
   void AddLate(SizeClass c, uint64_t late) noexcept;
   bool Stop(size_t index) noexcept;
   void Resume(size_t index) noexcept;
   size_t IdleBytes(CacheOf& cache) noexcept;
   void Drain(CacheOf& cache, bool only_idle) noexcept;
+  bool IsLeft(CacheOf& cache, SizeClass c) noexcept;
   void DrainClass(CacheOf& cache, SizeClass c) noexcept;
   void DrainList(CacheOf& cache, SizeClass c, uint64_t list) noexcept;
   void DrainCaller(SizeClass c, uint64_t list) noexcept;
@@ -160,6 +165,7 @@ class Front {
   std::atomic<uint64_t> uncached_[kNumClasses] = {};  // allocations that no header counted
   Shared shared_[kSharedCaches];
   Sampling sampling_;
+  ReadyTrials trials_;
   std::atomic<bool> rearm_pending_{false};  // a count ran out and could not be set
   std::atomic<uint64_t> late_[kNumClasses] = {};
 };

@@ -87,6 +87,26 @@ void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   return p;
 }
 
+// Whether class c, which uses its ready list, goes on to use it.
+template <Os System, class Below>
+bool Front<System, Below>::KeepsReady(SizeClass c) noexcept {
+  if (!ReadyTrials::On()) return true;
+  CacheOf* const cache = Current();
+  if (cache == nullptr || cache->NoteMove(c)) return true;
+  trials_.End(c);
+  return false;
+}
+
+// Moves the objects that stayed in the ready list when class c lost it to list c.
+template <Os System, class Below>
+void Front<System, Below>::TakeBackReady(CacheOf* cache, SizeClass c) noexcept {
+  if (UsesReady(c) || cache->ReadyObjects(c) == 0) return;
+  void* objects[kGroup];
+  const size_t n = arch::PopMany(ReadyList(c), objects, kGroup);
+  const size_t kept = arch::PushMany(c, objects, n);
+  depot_->Return(c, objects + kept, n - kept);
+}
+
 template <Os System, class Below>
 bool Front<System, Below>::RefillReady(SizeClass c) noexcept {
   if (MoveGroup(c)) return true;
@@ -134,13 +154,14 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   *due = sampling_.Chosen(kClassSize[c]);  // for an allocation that no header counts
   if (cache == nullptr) return CurrentIndex() < 0 ? AllocateShared(c) : AllocateUncached(c);
   bool counted_due = false;
+  TakeBackReady(cache, c);
   // A new cache, or the cache of another CPU that the thread moved to, may have objects.
   if (void* p = arch::Pop(PopList(c), &counted_due); p != nullptr) {
     if (counted_due) Rearm(c);
     *due = counted_due && sampling_.on();
     return p;
   }
-  if (sampling_.on() && cache->RanOut(c)) [[unlikely]]
+  if (sampling_.on() && cache->RanOut(PopList(c))) [[unlikely]]
     RearmCurrent(cache, c);
   GrowAfterMiss(cache, c);
   size_t want = cache->capacity[c];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fake_die.h"
+#include "front/every_mode.h"
 #include "front/fake_depot.h"
 #include "os/fake_os.h"
 
@@ -16,13 +17,13 @@ namespace {
 
 using TestFront = Front<FakeOs, FakeDepot>;
 
-// With and without ready lists.
-class FrontTest : public testing::TestWithParam<bool> {
+// With ready lists, without them, and on trial.
+class FrontTest : public testing::TestWithParam<ReadyLists> {
  protected:
   static constexpr SizeClass kClass = ClassOf(128);
 
   FrontTest() {
-    UseReadyLists(GetParam());
+    SetReadyLists(GetParam());
     Start(2);
   }
   ~FrontTest() override {
@@ -30,7 +31,7 @@ class FrontTest : public testing::TestWithParam<bool> {
     for (size_t i = 0; i < kMaxCaches + kUnregisteredIndices; ++i) {
       anchor.cache[i] = anchor.null_cache;
     }
-    UseReadyLists(true);
+    SetReadyLists(ReadyLists::kNever);
     thread_area = 0;
     FakeOs::Reset();
   }
@@ -54,6 +55,9 @@ class FrontTest : public testing::TestWithParam<bool> {
   }
   void Free(SizeClass c, void* p) {
     if (!arch::Push(c, p)) front_.Free(c, p);
+  }
+  static void TryReady(SizeClass c) {
+    if (ReadyTrials::On() && HasReady(c)) UseReady(c, true);
   }
   // Allocates n objects, then frees them.
   void Burst(SizeClass c, size_t n) {
@@ -136,13 +140,50 @@ TEST_P(FrontTest, FreedObjectsAreAllocatedWithoutTheDepot) {
 // the objects of the first batch without them.
 TEST_P(FrontTest, ABusyClassGetsWholeGroups) {
   for (int i = 0; i < 4000; ++i) Burst(kClass, 1);
-  if (GetParam()) {
+  if (GetParam() == ReadyLists::kAlways) {
     EXPECT_GE(front_.CachedObjects(kClass), kGroup);
   } else {
     EXPECT_LT(front_.CachedObjects(kClass), kGroup);
   }
   EXPECT_LT(front_.CachedObjects(kClass), 6 * kGroup);
   EXPECT_EQ(front_.Allocations(kClass), 4000u);
+  Verify();
+}
+
+// A class that loses its ready list leaves objects there, and counts allocations in both lists.
+TEST_P(FrontTest, ATrialEndsWhereFreedObjectsAreNotTakenBack) {
+  if (GetParam() != ReadyLists::kOnTrial) GTEST_SKIP() << "no trials";
+  EXPECT_FALSE(UsesReady(kClass));
+  uint64_t allocations = 0;
+  const auto burst = [&](size_t n) { Burst(kClass, n), allocations += n; };
+  for (uint64_t i = 0; i <= 2 * kInitialCount && !UsesReady(kClass); ++i) burst(1);
+  EXPECT_TRUE(UsesReady(kClass)) << "the count ran out";
+  for (int i = 0; i < 2000; ++i) burst(1);
+  EXPECT_TRUE(UsesReady(kClass)) << "malloc takes back what was freed";
+  for (size_t i = 0; i < 40; ++i) burst(20 + i % 5);
+  EXPECT_FALSE(UsesReady(kClass));
+  EXPECT_EQ(front_.Allocations(kClass), allocations);
+  Verify();
+  front_.Flush();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_P(FrontTest, ALostReadyListIsDrainedWhileItsClassIsBusy) {
+  if (GetParam() != ReadyLists::kOnTrial) GTEST_SKIP() << "no trials";
+  TryReady(kClass);
+  for (int i = 0; i < 2000; ++i) Burst(kClass, 1);
+  UseReady(kClass, false);
+  size_t left = 0;
+  front_.ForEachCache([&](TestFront::CacheOf& cache) { left += cache.ReadyObjects(kClass); });
+  ASSERT_GT(left, 0u);
+  const SizeClass idle = ClassOf(1000);  // enough idle bytes for a reclaim
+  Burst(idle, 60);
+  for (int i = 0; i < 2; ++i) {
+    front_.ReclaimIdle();
+    Burst(kClass, 1);
+  }
+  front_.ForEachCache(
+      [](TestFront::CacheOf& cache) { EXPECT_EQ(cache.ReadyObjects(kClass), 0u); });
   Verify();
 }
 
@@ -156,6 +197,7 @@ TEST_P(FrontTest, ConservesObjectsAndCountsAllocations) {
     const bool rising = (step / 700) % 2 == 0;
     if (random() % 4 < (rising ? 3u : 1u)) {
       const SizeClass c = classes[random() % std::size(classes)];
+      if (random() % 64 == 0) TryReady(c);
       held.emplace_back(c, Allocate(c));
       ASSERT_TRUE(ledger_.IsOut(held.back().second));
       ++allocations[c];
@@ -384,7 +426,10 @@ TEST_P(FrontTest, ThreadsAndReclaimLoseNothing) {
   for (int t = 0; t < 3; ++t) {
     workers.emplace_back([this, t] {
       const SizeClass c = t == 0 ? ClassOf(2000) : kClass;
-      for (int i = 0; i < 300; ++i) Burst(c, 20 + (i % 7) * 40);
+      for (int i = 0; i < 300; ++i) {
+        if (i % 8 == 0) TryReady(c);
+        Burst(c, 20 + (i % 7) * 40);
+      }
     });
   }
   for (int i = 0; i < 60; ++i) {
@@ -400,7 +445,7 @@ TEST_P(FrontTest, ThreadsAndReclaimLoseNothing) {
   EXPECT_EQ(ledger_.out(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(ReadyLists, FrontTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(ReadyLists, FrontTest, EveryMode(), testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace granary

@@ -42,11 +42,18 @@ void Front<System, Below>::ResumeAll() noexcept {
   create_.Unlock();
 }
 
+// Whether the ready list of class c, which is in use, was not used since the last interval.
+template <Os System, class Below>
+bool Front<System, Below>::IsLeft(CacheOf& cache, SizeClass c) noexcept {
+  return HasReady(c) && !cache.IsIdle(c) && cache.IsReadyIdle(c);
+}
+
 // The bytes of objects in idle classes.
 template <Os System, class Below>
 size_t Front<System, Below>::IdleBytes(CacheOf& cache) noexcept {
   size_t idle = 0;
   for (SizeClass c = 1; c < kNumClasses; ++c) {
+    if (IsLeft(cache, c)) idle += cache.ReadyObjects(c) * kClassSize[c];
     if (!cache.IsIdle(c)) continue;
     const size_t held = (cache.Header(c) & kCursorMask) - cache.Floor(c);
     if (held <= cache.capacity[c]) idle += (held + cache.ReadyObjects(c)) * kClassSize[c];
@@ -73,7 +80,11 @@ void Front<System, Below>::DrainClass(CacheOf& cache, SizeClass c) noexcept {
 template <Os System, class Below>
 void Front<System, Below>::Drain(CacheOf& cache, bool only_idle) noexcept {
   for (SizeClass c = 1; c < kNumClasses; ++c) {
-    if (!only_idle || cache.IsIdle(c)) DrainClass(cache, c);
+    if (!only_idle || cache.IsIdle(c)) {
+      DrainClass(cache, c);
+    } else if (IsLeft(cache, c)) {
+      DrainList(cache, c, ReadyList(c));
+    }
   }
 }
 

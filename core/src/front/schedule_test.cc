@@ -12,6 +12,7 @@
 #include "base/fake_die.h"
 #include "central/central.h"
 #include "depot/depot.h"
+#include "front/every_mode.h"
 #include "front/front.h"
 #include "os/fake_schedule.h"
 #include "pages/pages.h"
@@ -111,6 +112,7 @@ class Scenario {
 
   void Allocate(SizeClass c) {
     bool due = false;
+    if (marks_ % 3 == 0 && ReadyTrials::On() && HasReady(c)) UseReady(c, true);
     void* p = arch::Pop(PopList(c), &due);
     if (p == nullptr && stack_->front.RefillReady(c)) p = arch::Pop(PopList(c), &due);
     if (due) stack_->front.Rearm(c);
@@ -179,12 +181,12 @@ class Scenario {
   size_t samples_ = 0;
 };
 
-// With and without ready lists.
-class ScheduleTest : public testing::TestWithParam<bool> {
+// With ready lists, without them, and on trial.
+class ScheduleTest : public testing::TestWithParam<ReadyLists> {
  protected:
-  ScheduleTest() { UseReadyLists(GetParam()); }
+  ScheduleTest() { SetReadyLists(GetParam()); }
   ~ScheduleTest() override {
-    UseReadyLists(true);
+    SetReadyLists(ReadyLists::kNever);
     thread_area = 0;
   }
 };
@@ -227,7 +229,7 @@ TEST_P(ScheduleTest, InvariantsHoldWhereverOneThreadIsInterrupted) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(ReadyLists, ScheduleTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(ReadyLists, ScheduleTest, EveryMode(), testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace granary

@@ -20,15 +20,16 @@ SizeClass LargestCached() {
   return c;
 }
 
-bool WantsReadyLists() {
-  if (options.hardened) return false;
-  return options.ready_lists == 0 ? !arch::ForwardsStoresFast() : options.ready_lists == 1;
+ReadyLists WantedReadyLists() {
+  if (options.hardened || options.ready_lists == 2) return ReadyLists::kNever;
+  if (options.ready_lists == 1) return ReadyLists::kAlways;
+  return arch::ForwardsStoresFast() ? ReadyLists::kNever : ReadyLists::kOnTrial;
 }
 
 }  // namespace
 
 void Layers::Bind() noexcept {
-  UseReadyLists(WantsReadyLists());
+  SetReadyLists(WantedReadyLists());
   if (options.hardened) TakeSlowPaths();
   pages_.Bind(page_map, metadata_);
   central_.Bind(page_map, metadata_, pages_);

@@ -178,7 +178,7 @@ func (c *capture) countCaches(classes []Class) []CacheInfo {
 			for _, list := range row.lists(uint64(i)) {
 				header, _ := number(image.bytes, words+8*list, 8)
 				held := row.objectsIn(list, header&mask, l.classes[1].longFloor)
-				allocations += initial - header>>shift // malloc takes from one of them only
+				allocations += initial - header>>shift
 				classes[i].Cached += held
 				info.Objects += held
 				info.Bytes += held * row.size
