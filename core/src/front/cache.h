@@ -57,7 +57,7 @@ struct Cache {
   // Sets the count of a list of class c. The caller has exclusive use of the cache.
   void SetCount(SizeClass c, uint64_t list, uint64_t count) {
     issued[c] = issued[c] + count - Count(list);
-    words[list] = count << kCountShift | (words[list] & kCursorMask);
+    exclusive::SetHeader(words, list, count << kCountShift | (words[list] & kCursorMask));
   }
 
   // The number of allocations of class c that its headers counted.
@@ -114,7 +114,7 @@ struct Cache {
     const size_t floor = Floor(c);
     for (size_t at = floor + 1; at <= floor + capacity[c]; ++at) words[at] = 0;
     if (IsLong(c)) ClearShort(c);
-    words[c] = (words[c] & ~kCursorMask) | kCacheLayout.short_floor[c];
+    exclusive::SetHeader(words, c, (words[c] & ~kCursorMask) | kCacheLayout.short_floor[c]);
     granted.fetch_sub(capacity[c] * size_t{kClassSize[c]}, std::memory_order_relaxed);
     capacity[c] = 0;
     missed[c] = overflowed[c] = false;

@@ -8,6 +8,11 @@
 
 namespace granary::exclusive {
 
+// Other threads read headers at any time, as a hint.
+inline void SetHeader(CacheWords* cache, uint64_t list, uint64_t header) {
+  __atomic_store_n(&cache[list], header, __ATOMIC_RELAXED);
+}
+
 inline size_t Cursor(const CacheWords* cache, uint64_t c) { return cache[c] & kCursorMask; }
 
 inline size_t PopMany(CacheWords* cache, uint64_t c, void** to, size_t n) {
@@ -15,7 +20,7 @@ inline size_t PopMany(CacheWords* cache, uint64_t c, void** to, size_t n) {
   for (size_t at = Cursor(cache, c); k < n && cache[at] != 0; --at) {
     to[k++] = reinterpret_cast<void*>(cache[at]);
   }
-  cache[c] -= k;
+  SetHeader(cache, c, cache[c] - k);
   return k;
 }
 
@@ -24,14 +29,14 @@ inline size_t PushMany(CacheWords* cache, uint64_t c, void* const* from, size_t 
   for (size_t at = Cursor(cache, c) + 1; k < n && cache[at] != 0; ++at) {
     cache[at] = AddressOf(from[k++]);
   }
-  cache[c] += k;
+  SetHeader(cache, c, cache[c] + k);
   return k;
 }
 
 inline void* Pop(CacheWords* cache, SizeClass c) {
   void* p = nullptr;
   if (PopMany(cache, c, &p, 1) == 0) return nullptr;
-  cache[c] -= uint64_t{1} << kCountShift;
+  SetHeader(cache, c, cache[c] - (uint64_t{1} << kCountShift));
   return p;
 }
 
