@@ -101,6 +101,10 @@ struct SteppedOs : FakeOs {
     FakeSchedule::Yield();
     return done;
   }
+  static void Wait(std::atomic<uint32_t>& word, uint32_t value) noexcept {
+    while (word == value) FakeSchedule::Yield(true);
+  }
+  static void Wake(std::atomic<uint32_t>&) noexcept {}
   // No thread is inside a restartable sequence when another thread has its turn.
   static bool AbortRestartables() noexcept { return true; }
 };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "os/condition.h"
 #include "pages/page_core.h"
 
 namespace granary {
@@ -21,12 +22,12 @@ class Transit {
     ++busy_;
   }
   void Return(Tracker* first, size_t count) {
-    --busy_;
     core_->free.Add(first, count);
+    End();
   }
 
   // Called instead of Return if the trackers are discarded.
-  void Drop() { --busy_; }
+  void Drop() { End(); }
 
   // Releases the lock for a system call about memory that no other thread can use.
   class Unlocked {
@@ -37,7 +38,7 @@ class Transit {
     }
     ~Unlocked() {
       transit_.core_->mutex.Lock();
-      --transit_.busy_;
+      transit_.End();
     }
     Unlocked(const Unlocked&) = delete;
     Unlocked& operator=(const Unlocked&) = delete;
@@ -46,22 +47,29 @@ class Transit {
     Transit& transit_;
   };
 
-  // For a thread that finds no memory: false if none is in transit. Otherwise releases the lock for
-  // a moment; then a retry may succeed.
+  // For a thread that finds no memory: false if none is in transit. Otherwise releases the lock
+  // until the work of another thread ends; then a retry may succeed.
   bool Await() {
     if (busy_ == 0) return false;
-    core_->mutex.Unlock();
-    Pause();
-    core_->mutex.Lock();
+    ended_.Wait(core_->mutex);
     return true;
   }
 
   // In the child of a fork: memory that other threads had in transit is lost.
-  void Forget() { busy_ = 0; }
+  void Forget() {
+    busy_ = 0;
+    ended_.Reset();
+  }
 
  private:
+  void End() {
+    --busy_;
+    ended_.NotifyAll();
+  }
+
   PageCore<System>* core_ = nullptr;
   size_t busy_ = 0;
+  Condition<System> ended_;
 };
 
 }  // namespace granary
