@@ -10,6 +10,7 @@
 #include "base/prefetch.h"
 #include "central/bin.h"
 #include "central/object_class.h"
+#include "os/condition.h"
 #include "os/mutex.h"
 #include "os/os.h"
 #include "pages/metadata.h"
@@ -105,8 +106,10 @@ class Central {
   // For the child of a fork: objects that a thread of the parent had hidden stay hidden.
   void ForgetHidden() noexcept {
     // A write copies a page that the child shares with its parent: so only where it is needed.
-    for (Small& small : small_) {
-      if (small.hides) small.hides = false;
+    for (SizeClass c = 0; c < kNumSmall; ++c) {
+      if (!small_[c].hides) continue;
+      small_[c].hides = false;
+      unhidden_[c].Reset();
     }
   }
   void Verify() noexcept;
@@ -150,6 +153,7 @@ class Central {
   size_t guard_ = 0;  // an OS page, if slabs end with a guard
   std::atomic<size_t> released_{0};
   Small small_[kNumSmall];
+  Condition<System> unhidden_[kNumSmall];  // with the lock of the class
   Medium medium_[kNumClasses - kNumSmall];
 };
 

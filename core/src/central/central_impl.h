@@ -24,13 +24,11 @@ size_t Central<System, Pages>::Fetch(SizeClass c, void** to, size_t n) noexcept 
 }
 
 // For when the system refuses memory; the caller holds the lock. If objects of class c are hidden,
-// unlocks for a moment, so that the other thread can unhide them, and returns true.
+// waits without the lock until the other thread unhides them, and returns true.
 template <Os System, class Pages>
 bool Central<System, Pages>::AwaitHidden(SizeClass c) noexcept {
   if (!small_[c].hides) return false;
-  mutex(c).Unlock();
-  Pause();
-  mutex(c).Lock();
+  unhidden_[c].Wait(mutex(c));
   return true;
 }
 
@@ -278,6 +276,7 @@ size_t Central<System, Pages>::Inspect(SizeClass c, Slab* s, Eligible eligible) 
   mutex(c).Lock();
   bin.MarkClean(s, released, page_shift_);
   small_[c].hides = false;
+  unhidden_[c].NotifyAll();
   bin.Unhide(s, release, page_shift_);
   const size_t bytes = static_cast<size_t>(std::popcount(released)) << page_shift_;
   released_.fetch_add(bytes, std::memory_order_relaxed);
