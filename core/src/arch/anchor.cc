@@ -23,7 +23,7 @@ void UseReady(SizeClass c, bool use) noexcept {
 
 void SetReadyLists(ReadyLists which) noexcept {
   anchor.ready_lists = which;
-  const bool use = which == ReadyLists::kAlways;
+  const bool use = which != ReadyLists::kNever;
   for (SizeClass c = 1; c <= kLastReady; ++c) {
     if (UsesReady(c) != use) UseReady(c, use);
   }

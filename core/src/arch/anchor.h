@@ -46,7 +46,8 @@ inline constexpr size_t kHeaders = kReadyLists + kLastReady + 1;
 constexpr bool HasReady(SizeClass c) { return c != kNoClass && c <= kLastReady; }
 constexpr uint64_t ReadyList(SizeClass c) { return kReadyLists + c; }
 
-// Which classes use their ready list. kOnTrial: each class that gains (front/front.h).
+// Which classes use their ready list. kOnTrial: all at first, then those that gain
+// (front/ready_trials.h).
 enum class ReadyLists : uint8_t { kNever, kAlways, kOnTrial };
 
 constexpr auto MakeFineLists() {

@@ -32,6 +32,7 @@ struct Hooked {
   static MoveResult MovePages(void*, size_t, void*) noexcept { return {}; }
   static size_t PageSize() noexcept { return Linux::PageSize(); }
   static uint64_t NowMillis() noexcept { return Linux::NowMillis(); }
+  static uint64_t NowNanos() noexcept { return Linux::NowNanos(); }
   static uint64_t ThreadNanos() noexcept { return Linux::ThreadNanos(); }
   static unsigned CpuCount() noexcept { return Linux::CpuCount(); }
   static size_t CpuLimit() noexcept { return Linux::CpuLimit(); }

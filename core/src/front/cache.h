@@ -29,6 +29,7 @@ struct Cache {
   Hint<uint8_t> short_refills[kLastReady + 1] = {};  // refills with less than a group
   Hint<uint16_t> move_cursor[kLastReady + 1] = {};   // of list c at its last group move
   Hint<uint8_t> unsteady_moves[kLastReady + 1] = {};
+  Hint<uint64_t> ran_out_at[kLastReady + 1] = {};  // the time when a count of the class last ran out
   uint64_t last_headers[kNumClasses] = {};           // at the end of the last interval
   uint64_t last_ready_headers[kLastReady + 1] = {};  // of the ready lists
   Hint<uint64_t> issued[kNumClasses] = {};  // sum of all that SetCount added to the class's counts
@@ -88,6 +89,14 @@ struct Cache {
     for (SizeClass c = 1; c <= kLastReady; ++c) last_ready_headers[c] = Header(ReadyList(c));
   }
 
+  // Notes that a count of class c ran out, at time `now` in nanoseconds, and returns whether the
+  // allocations were so dense that a malloc may wait for the stores of the free before it.
+  bool NoteRunOut(SizeClass c, uint64_t now) {
+    constexpr uint64_t kMostNanos = 40 * kInitialCount;
+    const uint64_t since = now - ran_out_at[c];
+    ran_out_at[c] = now;
+    return since <= kMostNanos;
+  }
   // Notes a group move of class c, and returns whether the class keeps its ready list. It does while
   // moves find list c as the move before did: malloc then takes back what was freed just before.
   bool NoteMove(SizeClass c) {

@@ -140,7 +140,7 @@ TEST_P(FrontTest, FreedObjectsAreAllocatedWithoutTheDepot) {
 // the objects of the first batch without them.
 TEST_P(FrontTest, ABusyClassGetsWholeGroups) {
   for (int i = 0; i < 4000; ++i) Burst(kClass, 1);
-  if (GetParam() == ReadyLists::kAlways) {
+  if (GetParam() != ReadyLists::kNever) {
     EXPECT_GE(front_.CachedObjects(kClass), kGroup);
   } else {
     EXPECT_LT(front_.CachedObjects(kClass), kGroup);
@@ -151,21 +151,29 @@ TEST_P(FrontTest, ABusyClassGetsWholeGroups) {
 }
 
 // A class that loses its ready list leaves objects there, and counts allocations in both lists.
-TEST_P(FrontTest, ATrialEndsWhereFreedObjectsAreNotTakenBack) {
+TEST_P(FrontTest, AClassUsesItsReadyListWhileItGains) {
   if (GetParam() != ReadyLists::kOnTrial) GTEST_SKIP() << "no trials";
-  EXPECT_FALSE(UsesReady(kClass));
   uint64_t allocations = 0;
   const auto burst = [&](size_t n) { Burst(kClass, n), allocations += n; };
-  for (uint64_t i = 0; i <= 2 * kInitialCount && !UsesReady(kClass); ++i) burst(1);
-  EXPECT_TRUE(UsesReady(kClass)) << "the count ran out";
   for (int i = 0; i < 2000; ++i) burst(1);
   EXPECT_TRUE(UsesReady(kClass)) << "malloc takes back what was freed";
   for (size_t i = 0; i < 40; ++i) burst(20 + i % 5);
-  EXPECT_FALSE(UsesReady(kClass));
+  EXPECT_FALSE(UsesReady(kClass)) << "group moves find more objects or fewer";
+  for (uint64_t i = 0; i <= 4 * kInitialCount && !UsesReady(kClass); ++i) burst(1);
+  EXPECT_TRUE(UsesReady(kClass)) << "a count ran out";
   EXPECT_EQ(front_.Allocations(kClass), allocations);
   Verify();
   front_.Flush();
   EXPECT_EQ(ledger_.out(), 0u);
+}
+
+TEST_P(FrontTest, AClassOfRareAllocationsLosesItsReadyList) {
+  if (GetParam() != ReadyLists::kOnTrial) GTEST_SKIP() << "no trials";
+  for (uint64_t i = 0; i <= 4 * kInitialCount; ++i) {
+    FakeOs::SetNow(i / 1024);
+    Burst(kClass, 1);
+  }
+  EXPECT_FALSE(UsesReady(kClass));
 }
 
 TEST_P(FrontTest, ALostReadyListIsDrainedWhileItsClassIsBusy) {

@@ -157,6 +157,7 @@ struct FakeOs {
 
   static size_t PageSize() noexcept { return Linux::PageSize(); }
   static uint64_t NowMillis() noexcept { return state.now.load(std::memory_order_relaxed); }
+  static uint64_t NowNanos() noexcept { return NowMillis() * 1000000; }
   static uint64_t ThreadNanos() noexcept { return state.worked; }
   static unsigned CpuCount() noexcept { return state.cpus; }
   static size_t CpuLimit() noexcept { return kMaxCpus; }

@@ -64,6 +64,8 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   noexcept->std::same_as<size_t>;
   { T::NowMillis() }
   noexcept->std::same_as<uint64_t>;  // monotonic, coarse
+  { T::NowNanos() }
+  noexcept->std::same_as<uint64_t>;  // monotonic
   { T::ThreadNanos() }
   noexcept->std::same_as<uint64_t>;  // CPU time of the calling thread
   { T::CpuCount() }
