@@ -71,8 +71,8 @@ void Front<System, Below>::Rearm(SizeClass c) noexcept {
   CacheOf* const cache = Current();
   if (cache == nullptr || !RearmCurrent(cache, c))
     rearm_pending_.store(true, std::memory_order_relaxed);
-  if (cache != nullptr && !sampling_.on() && ReadyTrials::On() && HasReady(c))
-    trials_.AfterCount(c, cache->NoteRunOut(c, System::NowNanos()));
+  if (cache == nullptr || sampling_.on() || !ReadyTrials::On() || !HasReady(c)) return;
+  if (cache->NoteRunOut(c, System::NowNanos())) trials_.AfterCount(c);
 }
 
 // Arms the calling thread's own thread cache. SetSampling has put the null cache in its row of the

@@ -29,6 +29,9 @@ struct Cache {
   Hint<uint8_t> short_refills[kLastReady + 1] = {};  // refills with less than a group
   Hint<uint16_t> move_cursor[kLastReady + 1] = {};   // of list c at its last group move
   Hint<uint8_t> unsteady_moves[kLastReady + 1] = {};
+  Hint<uint8_t> moves[kLastReady + 1] = {};        // group moves, modulo 256
+  Hint<uint64_t> timed_at[kLastReady + 1] = {};    // the time of the last NoteMoves
+  Hint<bool> rare[kLastReady + 1] = {};            // what NoteMoves found
   Hint<uint64_t> ran_out_at[kLastReady + 1] = {};  // the time when a count of the class last ran out
   uint64_t last_headers[kNumClasses] = {};           // at the end of the last interval
   uint64_t last_ready_headers[kLastReady + 1] = {};  // of the ready lists
@@ -89,13 +92,30 @@ struct Cache {
     for (SizeClass c = 1; c <= kLastReady; ++c) last_ready_headers[c] = Header(ReadyList(c));
   }
 
+  // Allocations are dense if they are at most so far apart.
+  static constexpr uint64_t kDenseNanos = 40;
+  static constexpr uint8_t kTimedMoves = 64;
   // Notes that a count of class c ran out, at time `now` in nanoseconds, and returns whether the
   // allocations were so dense that a malloc may wait for the stores of the free before it.
   bool NoteRunOut(SizeClass c, uint64_t now) {
-    constexpr uint64_t kMostNanos = 40 * kInitialCount;
     const uint64_t since = now - ran_out_at[c];
     ran_out_at[c] = now;
-    return since <= kMostNanos;
+    return since <= kDenseNanos * kInitialCount;
+  }
+  // Whether the caller of NoteMove must call NoteMoves now.
+  bool MovesAreDue(SizeClass c) {
+    moves[c] = static_cast<uint8_t>(moves[c] + 1);
+    return moves[c] % kTimedMoves == 0;
+  }
+  // Notes that kTimedMoves groups of class c were moved since the last call. False if the allocations
+  // were rare, twice in succession: the thread may have waited for a CPU once.
+  bool NoteMoves(SizeClass c, uint64_t now) {
+    const bool first = timed_at[c] == 0;
+    const bool is_rare = !first && now - timed_at[c] > kDenseNanos * kTimedMoves * kGroup;
+    const bool keeps = !is_rare || !rare[c];
+    timed_at[c] = now;
+    rare[c] = is_rare && keeps;
+    return keeps;
   }
   // Notes a group move of class c, and returns whether the class keeps its ready list. It does while
   // moves find list c as the move before did: malloc then takes back what was freed just before.

@@ -92,8 +92,10 @@ template <Os System, class Below>
 bool Front<System, Below>::KeepsReady(SizeClass c) noexcept {
   if (!ReadyTrials::On()) return true;
   CacheOf* const cache = Current();
-  if (cache == nullptr || cache->NoteMove(c)) return true;
-  trials_.End(c);
+  if (cache == nullptr) return true;
+  if (!cache->NoteMove(c)) return trials_.End(c), false;
+  if (!cache->MovesAreDue(c) || cache->NoteMoves(c, System::NowNanos())) return true;
+  UseReady(c, false);
   return false;
 }
 

@@ -1,8 +1,8 @@
 // Which classes use their ready list, where the processor gains from ready lists. A class loses its
-// list when group moves show no gain (Cache::NoteMove), or when a count runs out after rare
-// allocations (Cache::NoteRunOut). It gets the list back on trial when a count runs out after dense
-// ones. After each trial that failed, the class waits for twice as many counts, since a trial writes
-// to cache lines that every CPU reads.
+// list when group moves show no gain (Cache::NoteMove), or when its allocations are rare
+// (NoteMoves). It gets the list back on trial when a count runs out after dense allocations. After
+// each trial that failed, the class waits for twice as many counts, since a trial writes to cache
+// lines that every CPU reads.
 #pragma once
 
 #include "arch/anchor.h"
@@ -14,12 +14,10 @@ class ReadyTrials {
  public:
   static bool On() { return anchor.ready_lists == ReadyLists::kOnTrial; }
 
-  // Call it when a count of class c, which HasReady, ran out.
-  void AfterCount(SizeClass c, bool dense) noexcept {
+  // Call it when a count of class c, which HasReady, ran out after dense allocations.
+  void AfterCount(SizeClass c) noexcept {
     Trial& trial = trials_[c];
-    if (!dense) {
-      if (UsesReady(c)) UseReady(c, false);
-    } else if (UsesReady(c)) {
+    if (UsesReady(c)) {
       trial.wait = 0;
     } else if (trial.left > 0) {
       trial.left = static_cast<uint8_t>(trial.left - 1);
