@@ -14,7 +14,7 @@ __thread uintptr_t thread_area = 0;
 
 // A thread that reads the table meanwhile gets one list or the other.
 void UseReady(SizeClass c, bool use) noexcept {
-  __atomic_store_n(&anchor.uses_ready[c], use, __ATOMIC_RELAXED);
+  __atomic_store_n(&anchor.uses_ready[c], use, __ATOMIC_RELEASE);
   const auto list = static_cast<uint16_t>(use ? ReadyList(c) : c);
   for (size_t row = 0; row < kFineLookup.size(); ++row) {
     if (kFineLookup[row] == c) __atomic_store_n(&anchor.fine_list[row], list, __ATOMIC_RELAXED);

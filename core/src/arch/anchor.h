@@ -83,7 +83,7 @@ struct Anchor {
 
 extern Anchor anchor __attribute__((visibility("hidden")));
 
-// Sets which classes use their ready list. Call it before the first cache exists.
+// Sets which classes use their ready list. Call it when the front is complete, and only once.
 void SetReadyLists(ReadyLists which) noexcept;
 // Sets whether malloc pops objects of class c, which HasReady, from the ready list. Any thread may
 // call it at any time: both lists stay usable. Has no effect after TakeSlowPaths.
@@ -92,7 +92,7 @@ void UseReady(SizeClass c, bool use) noexcept;
 // lists themselves stay. Call it before the first cache exists.
 void TakeSlowPaths() noexcept;
 inline bool UsesReady(SizeClass c) {
-  return HasReady(c) && __atomic_load_n(&anchor.uses_ready[c], __ATOMIC_RELAXED);
+  return HasReady(c) && __atomic_load_n(&anchor.uses_ready[c], __ATOMIC_ACQUIRE);
 }
 // The list that malloc pops objects of class c from.
 inline uint64_t PopList(SizeClass c) { return UsesReady(c) ? ReadyList(c) : c; }

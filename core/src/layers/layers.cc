@@ -29,7 +29,6 @@ ReadyLists WantedReadyLists() {
 }  // namespace
 
 void Layers::Bind() noexcept {
-  SetReadyLists(WantedReadyLists());
   if (options.hardened) TakeSlowPaths();
   pages_.Bind(page_map, metadata_);
   central_.Bind(page_map, metadata_, pages_);
@@ -41,6 +40,12 @@ void Layers::Bind() noexcept {
   central_.SetGuards(options.hardened);
   front_.Init();
   front_.SetLargestCached(LargestCached());
+}
+
+// A thread that finds a ready list in use goes on in the front, so the front must be complete.
+void Layers::SetReady() noexcept {
+  SetReadyLists(WantedReadyLists());
+  ready_.store(true, std::memory_order_release);
 }
 
 void Layers::Free(void* p) noexcept {

@@ -37,7 +37,7 @@ class Layers {
 
   // False until the layers are connected and have read the options.
   bool ready() const noexcept { return ready_.load(std::memory_order_acquire); }
-  void SetReady() noexcept { ready_.store(true, std::memory_order_release); }
+  GRANARY_COLD void SetReady() noexcept;
   // Held by the thread that makes the layers ready.
   Mutex<Linux>& init_mutex() { return init_; }
   // Connects each layer to the one below it. The options must be loaded.
