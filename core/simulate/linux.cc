@@ -27,6 +27,8 @@ void* Linux::Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
   return machine.pages.Reserve(bytes, alignment, hint);
 }
 
+bool Linux::ReservesWithoutAccess() noexcept { return true; }
+
 bool Linux::Commit(void*, size_t) noexcept {
   ++machine.calls.mprotect;
   return true;

@@ -141,7 +141,7 @@ granary_program(misuse_kinds misuse_kinds kinds misuse_kinds/kinds.cc)
 add_test(NAME misuse_kinds COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/misuse_kinds.py $<TARGET_FILE:misuse_kinds>
   Granary=$<TARGET_FILE:granary> Hardened=$<TARGET_FILE:granary>,hardened:true
-  --at-least Granary=53 --at-least Hardened=100)
+  --at-least Granary=68 --at-least Hardened=100)
 set_tests_properties(misuse_kinds PROPERTIES TIMEOUT 300)
 
 file(GLOB scripts CONFIGURE_DEPENDS programs/*.sh)

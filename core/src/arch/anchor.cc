@@ -17,7 +17,9 @@ void UseReady(SizeClass c, bool use) noexcept {
   __atomic_store_n(&anchor.uses_ready[c], use, __ATOMIC_RELEASE);
   const auto list = static_cast<uint16_t>(use ? ReadyList(c) : c);
   for (size_t row = 0; row < kFineLookup.size(); ++row) {
-    if (kFineLookup[row] == c) __atomic_store_n(&anchor.fine_list[row], list, __ATOMIC_RELAXED);
+    const bool serves = row > 0 || anchor.fine_list[0] != 0;  // malloc(0), after CacheEmpty
+    if (kFineLookup[row] == c && serves)
+      __atomic_store_n(&anchor.fine_list[row], list, __ATOMIC_RELAXED);
   }
 }
 
@@ -27,6 +29,10 @@ void SetReadyLists(ReadyLists which) noexcept {
   for (SizeClass c = 1; c <= kLastReady; ++c) {
     if (UsesReady(c) != use) UseReady(c, use);
   }
+}
+
+void CacheEmpty() noexcept {
+  __atomic_store_n(&anchor.fine_list[0], anchor.fine_list[1], __ATOMIC_RELAXED);
 }
 
 // List 0 is always empty, and no address has all bits of `zero_bits` clear but null.

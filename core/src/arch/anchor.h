@@ -50,9 +50,10 @@ constexpr uint64_t ReadyList(SizeClass c) { return kReadyLists + c; }
 // (front/ready_trials.h).
 enum class ReadyLists : uint8_t { kNever, kAlways, kOnTrial };
 
+// Row 0, of malloc(0), has list 0, which is always empty: such a call takes the slow path.
 constexpr auto MakeFineLists() {
   std::array<uint16_t, kFineLookup.size()> lists{};
-  for (size_t row = 0; row < lists.size(); ++row) lists[row] = kFineLookup[row];
+  for (size_t row = 1; row < lists.size(); ++row) lists[row] = kFineLookup[row];
   return lists;
 }
 
@@ -88,6 +89,8 @@ void SetReadyLists(ReadyLists which) noexcept;
 // Sets whether malloc pops objects of class c, which HasReady, from the ready list. Any thread may
 // call it at any time: both lists stay usable. Has no effect after TakeSlowPaths.
 void UseReady(SizeClass c, bool use) noexcept;
+// Lets the fast path serve malloc(0) too. Call it before the first cache exists.
+void CacheEmpty() noexcept;
 // Makes every malloc and free take the slow path from now on, at no cost to the fast path. The
 // lists themselves stay. Call it before the first cache exists.
 void TakeSlowPaths() noexcept;

@@ -14,6 +14,8 @@
 
 namespace granary::heap {
 
+constinit EmptyObjects<Linux> empty_objects;
+
 void* AllocateClass(SizeClass c, size_t requested) noexcept {
   if (layers.front().RefillReady(c)) {
     if (void* const p = TakeCached(PopList(c), requested); p != nullptr) return p;
@@ -40,7 +42,23 @@ void DieOf(const void* p, const char* verb) noexcept {
   __builtin_unreachable();
 }
 
+// An object of no bytes; nullptr if the caller must take an ordinary object.
+GRANARY_COLD static void* AllocateEmpty() noexcept {
+  EnsureInit();
+  if (!options.trap_empty || HasThreadSettings()) return nullptr;
+  return empty_objects.Allocate();
+}
+
+size_t RequireEmpty(const void* p, const char* verb) noexcept {
+  if (!empty_objects.IsUsed(p)) Die(MisuseReport{Misuse::kDoubleFree, verb, p, 0, 0});
+  return 0;
+}
+
 void FreeOfArena(void* p) noexcept {
+  if (empty_objects.Holds(p)) {
+    if (!empty_objects.Free(p)) Die(MisuseReport{Misuse::kDoubleFree, "free", p, 0, 0});
+    return;
+  }
   if (sampled_guards::Holds(p)) return sampled_guards::Free(p);
   Arena* const arena = OwnerOf(p);
   if (arena == nullptr) DieOf(p, "free");
@@ -106,6 +124,9 @@ void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) no
 }
 
 void* Allocate(size_t size) noexcept {
+  if (size == 0) {
+    if (void* const p = AllocateEmpty(); p != nullptr) return p;
+  }
   const SizeClass small = size <= kFineLimit ? ClassOf(size) : kNoClass;
   if (layers.front().MoveGroup(small)) {
     if (void* const p = TakeCached(ReadyList(small), size); p != nullptr) return p;
@@ -121,6 +142,9 @@ void* AllocateZeroed(size_t size) noexcept {
   EnsureInit();
   if (HasThreadSettings()) return AllocateWithSettings(size, 1, true);
   if (options.hardened) return hardened::Allocate(size, 1);
+  if (size == 0) {
+    if (void* const p = AllocateEmpty(); p != nullptr) return p;
+  }
   const SizeClass c = ClassOf(size);
   if (c == kNoClass) return AllocateLarge(size, kTrackerBytes, size, true);
   void* p = TakeCached(PopList(c), size);
@@ -188,7 +212,8 @@ void Free(void* p) noexcept {
 void FreeSized(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
   const size_t usable = UsableSize(p, "sized free");
-  const size_t good = sampled_guards::Holds(p) ? size : GoodSize(size, alignment);
+  const bool exact = usable == 0 || sampled_guards::Holds(p);
+  const size_t good = exact ? size : GoodSize(size, alignment);
   if (good != usable) {
     const MisuseReport wrong{Misuse::kWrongSize, "sized free", p, usable, size};
     if (!options.warn_wrong_size) Die(wrong);
@@ -205,6 +230,7 @@ size_t UsableSize(const void* p, const char* verb) noexcept {
   if (c != kNoClass) return kClassSize[c];
   size_t large = layers.pages().LargeSize(p);
   if (large != 0) return large;
+  if (empty_objects.Holds(p)) return RequireEmpty(p, verb);
   if (sampled_guards::Holds(p)) return sampled_guards::SizeOf(p, verb);
   if (Arena* const arena = OwnerOf(p)) large = arena->UsableSize(p);
   if (large == 0) DieOf(p, verb);

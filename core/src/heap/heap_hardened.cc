@@ -4,7 +4,6 @@
 
 #include "arena/arenas.h"
 #include "arena/stash.h"
-#include "hardened/empty_objects.h"
 #include "hardened/guarded_blocks.h"
 #include "hardened/quarantine.h"
 #include "hardened/seal.h"
@@ -17,7 +16,6 @@
 namespace granary::heap::hardened {
 namespace {
 
-using granary::hardened::EmptyObjects;
 using granary::hardened::GuardedBlocks;
 using granary::hardened::IsZero;
 using granary::hardened::kSealBytes;
@@ -35,7 +33,6 @@ constexpr size_t SlotsOf(SizeClass c) {
   return fit > kMostSlots ? kMostSlots : fit < 2 ? 2 : fit;
 }
 
-constinit EmptyObjects<Linux> empties;
 constinit GuardedBlocks<Linux> blocks;
 constinit Quarantine quarantine[kNumSmall];
 
@@ -130,7 +127,6 @@ void Init() noexcept {
   seals = Seals(Linux::Secret());
   stashed.fill(0);
   Quarantine::Seed(Linux::Secret() + 1);
-  empties.Init(layers.metadata());
   blocks.Bind(layers.pages());
   for (SizeClass c = 1; c < kNumSmall; ++c) {
     auto* const slots = static_cast<std::atomic<void*>*>(
@@ -141,8 +137,8 @@ void Init() noexcept {
 }
 
 void* Allocate(size_t size, size_t alignment) noexcept {
-  if (size == 0 && alignment <= EmptyObjects<Linux>::kStep) {
-    if (void* const p = empties.Allocate(); p != nullptr) return p;
+  if (size == 0 && alignment <= empty_objects.kStep) {
+    if (void* const p = empty_objects.Allocate(); p != nullptr) return p;
   }
   const SizeClass c = RoomFor(size, alignment);
   return c != kNoClass ? AllocateObject(c, size) : AllocateBlock(size, alignment);
@@ -151,10 +147,6 @@ void* Allocate(size_t size, size_t alignment) noexcept {
 void Free(void* p) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return FreeObject(c, static_cast<char*>(p));
-  if (empties.Holds(p)) {
-    if (!empties.Free(p)) Die(MisuseReport{Misuse::kDoubleFree, "free", p, 0, 0});
-    return;
-  }
   if (blocks.SizeOf(p, "free") != 0) return FreeBlock(p);
   FreeOfArena(p);
 }
@@ -162,10 +154,7 @@ void Free(void* p) noexcept {
 size_t UsableSize(const void* p, const char* verb) noexcept {
   const SizeClass c = ObjectClassAt(page_map, p);
   if (c != kNoClass) return RequireSealed(c, p, verb);
-  if (empties.Holds(p)) {
-    if (!empties.IsUsed(p)) Die(MisuseReport{Misuse::kDoubleFree, verb, p, 0, 0});
-    return 0;
-  }
+  if (empty_objects.Holds(p)) return RequireEmpty(p, verb);
   size_t size = blocks.SizeOf(p, verb);
   if (size != 0) return size;
   if (Arena* const arena = OwnerOf(p); arena != nullptr) size = arena->UsableSize(p);

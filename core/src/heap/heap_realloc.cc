@@ -81,7 +81,7 @@ void* Reallocate(void* p, size_t size) noexcept {
   const size_t old_size = UsableSize(p, "realloc");
   if (c != kNoClass) RequireLive(c, p, "realloc");
   if (c == kNoClass) {
-    if (sampled_guards::Holds(p)) return MoveToNew(p, old_size, size);
+    if (old_size == 0 || sampled_guards::Holds(p)) return MoveToNew(p, old_size, size);
     if (Arena* const arena = OwnerOf(p)) return MoveInArena(*arena, p, size);
     return ReallocateLarge(p, old_size, size);
   }

@@ -95,7 +95,8 @@ size_t ResizeInPlace(void* p, size_t size) noexcept {
   EnsureInit();
   if (options.hardened) return hardened::ResizeInPlace(p, size);
   const size_t before = UsableSize(p, "xallocx");
-  if (ObjectClassAt(page_map, p) != kNoClass || ClassOf(size) != kNoClass) return before;
+  if (before == 0 || ObjectClassAt(page_map, p) != kNoClass || ClassOf(size) != kNoClass)
+    return before;
   const size_t good = GoodSize(size, 1);
   if (good == 0 || good == before) return before;
   Arena* const arena = OwnerOf(p);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/compiler.h"
+#include "heap/empty_objects.h"
 #include "layers/layers.h"
 
 namespace granary {
@@ -28,6 +29,10 @@ void* AllocateClass(SizeClass c, size_t requested) noexcept;
 // misuse.
 GRANARY_COLD void FreeOfArena(void* p) noexcept;
 [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
+
+extern constinit EmptyObjects<Linux> empty_objects;
+// Aborts if p, which empty_objects holds, is not in use; otherwise returns its size, zero.
+GRANARY_COLD size_t RequireEmpty(const void* p, const char* verb) noexcept;
 
 // The same calls with option hardened (heap_hardened.cc).
 namespace hardened {

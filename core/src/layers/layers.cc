@@ -29,6 +29,7 @@ ReadyLists WantedReadyLists() {
 }  // namespace
 
 void Layers::Bind() noexcept {
+  if (!options.trap_empty) CacheEmpty();
   if (options.hardened) TakeSlowPaths();
   pages_.Bind(page_map, metadata_);
   central_.Bind(page_map, metadata_, pages_);

@@ -25,6 +25,8 @@ struct CpuMask {
 struct Linux {
   static void* Map(size_t bytes, size_t alignment, void* hint) noexcept;
   static void* Reserve(size_t bytes, size_t alignment, void* hint) noexcept;
+  // Whether memory of the heap has no access until it is committed.
+  static bool ReservesWithoutAccess() noexcept;
   static bool Commit(void* p, size_t bytes) noexcept;
   static void Decommit(void* p, size_t bytes) noexcept;
   static void Unmap(void* p, size_t bytes) noexcept;

@@ -56,6 +56,10 @@ void* Linux::Reserve(size_t bytes, size_t alignment, void* hint) noexcept {
   return MapAligned(bytes, alignment, hint, PROT_NONE);
 }
 
+bool Linux::ReservesWithoutAccess() noexcept {
+  return backing_file == nullptr && region_hooks == nullptr;
+}
+
 bool Linux::Commit(void* p, size_t bytes) noexcept {
   if (IsBacked(p)) return backing_file->Commit(p, bytes);
   if (IsHooked(p)) return region_hooks->commit(p, bytes);

@@ -264,13 +264,26 @@ class AddressSpace {
           chunks_ == nullptr ? nullptr : reinterpret_cast<void*>(AddressOf(chunks_->base) - want);
       char* const base = static_cast<char*>(System::Reserve(want, kTrackerBytes, hint));
       if (base != nullptr) {
-        Chunk* const chunk = want < wish && !LeavesRoom() ? nullptr : Describe(base, want, huge);
+        const size_t closed = want > need ? ClosedAtFirst() : 0;
+        Chunk* const chunk =
+            want < wish && !LeavesRoom() ? nullptr : Describe(base + closed, want - closed, huge);
         if (chunk != nullptr) return chunk;
         System::Unmap(base, want);
       }
       if (want == need) return nullptr;
       want = want / 2 < need ? need : RoundUp(want / 2, kTrackerBytes);
     }
+  }
+
+  // The bytes at the start of the first reservation that never become accessible, so that a program
+  // that writes before the heap of a small process ends.
+  size_t ClosedAtFirst() noexcept {
+    if constexpr (requires { System::ReservesWithoutAccess(); }) {
+      return chunks_ == nullptr && vacant_ == nullptr && System::ReservesWithoutAccess()
+                 ? kTrackerBytes
+                 : 0;
+    }
+    return 0;
   }
 
   Chunk* Describe(char* base, size_t bytes, bool huge) noexcept {

@@ -1,21 +1,21 @@
-#include "hardened/empty_objects.h"
+#include "heap/empty_objects.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "base/fake_die.h"
-#include "pages/fake_pages.h"
+#include "os/fake_os.h"
 
-namespace granary::hardened {
+namespace granary::heap {
 namespace {
 
 using Empties = EmptyObjects<FakeOs>;
 
 struct Fixture {
-  FakePages pages;
   Empties empties;
-  Fixture() { EXPECT_TRUE(empties.Init(pages.metadata)); }
+  Fixture() { FakeOs::Reset(); }
 };
 
 TEST(EmptyObjects, AreDistinctAndInaccessible) {
@@ -58,13 +58,22 @@ TEST(EmptyObjects, RefuseWhatIsNotInUse) {
 }
 
 TEST(EmptyObjects, AreNoneWhereTheSystemRefuses) {
-  FakePages pages;
-  Empties empties;
+  Fixture f;
   FakeOs::RefuseMap(0, kNever);
-  EXPECT_FALSE(empties.Init(pages.metadata));
-  EXPECT_EQ(empties.Allocate(), nullptr);
-  EXPECT_FALSE(empties.Holds(&pages));
+  EXPECT_EQ(f.empties.Allocate(), nullptr);
+  EXPECT_FALSE(f.empties.Holds(&f));
+}
+
+// A program that keeps many of them must not search all words at each call.
+TEST(EmptyObjects, AreNoneBehindManyInUse) {
+  Fixture f;
+  std::vector<void*> all;
+  for (size_t i = 0; i < Empties::kMost; ++i) all.push_back(f.empties.Allocate());
+  const size_t far = (Empties::kTries + 1) * 64;
+  ASSERT_TRUE(f.empties.Free(all[far]));
+  EXPECT_EQ(f.empties.Allocate(), nullptr);
+  EXPECT_EQ(f.empties.Allocate(), all[far]);
 }
 
 }  // namespace
-}  // namespace granary::hardened
+}  // namespace granary::heap
