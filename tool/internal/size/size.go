@@ -81,9 +81,13 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	})
 }
 
-// Of is the cost of a request under classes, which ascend.
+// Of is the cost of a request under classes, which ascend. A request of no bytes gets an address without memory (option
+// trap_empty), unless it asks for an alignment.
 func Of(classes []inspect.Class, request, align uint64) Cost {
 	c := Cost{Request: request, Glibc: glibc(request), Jemalloc: jemalloc(request, align)}
+	if request == 0 && align <= 16 {
+		return c
+	}
 	for _, class := range classes {
 		if class.Size < request || align > 16 && class.Size%align != 0 || align > 16<<10 {
 			continue
@@ -144,7 +148,10 @@ func table(costs []Cost) term.Table {
 	t := term.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", " EACH", " GLIBC", " JEMALLOC", "FROM"}, Fold: true}
 	for _, c := range costs {
 		from := "pages of its own"
-		if c.Slab != 0 {
+		switch {
+		case c.Takes == 0:
+			from = "addresses without memory"
+		case c.Slab != 0:
 			from = fmt.Sprintf("a slab of %s, %s objects", term.Bytes(c.Slab), term.Count(c.Objects))
 		}
 		t.Rows = append(t.Rows, []string{term.Count(c.Request), term.Count(c.Takes),

@@ -10,13 +10,15 @@ import (
 // header.
 const granaryRecord = 16
 
-// Granary places requests into the classes of its library.
+// Granary places requests into the classes of its library. A request of no bytes gets an address without memory.
 func Granary(classes []inspect.Class) Allocator {
 	return Allocator{"granary", func(request uint64) Place {
-		n := max(1, request)
-		at := sort.Search(len(classes), func(i int) bool { return classes[i].Size >= n })
+		if request == 0 {
+			return Place{}
+		}
+		at := sort.Search(len(classes), func(i int) bool { return classes[i].Size >= request })
 		if at == len(classes) {
-			return alone(request, up(n, Page), granaryRecord)
+			return alone(request, up(request, Page), granaryRecord)
 		}
 		c := classes[at]
 		if !c.Small {

@@ -35,7 +35,7 @@ int main(void) {
     left--;
     char* p = malloc(sizes[k]);
     if (p == NULL) return 1;
-    memset(p, 1, sizes[k] > 0 ? sizes[k] : 1);
+    memset(p, 1, sizes[k]);
     requested += sizes[k];
     usable += malloc_usable_size(p);
   }
