@@ -34,9 +34,9 @@ static_assert(kMaxCaches >= kMaxCpus);
 inline constexpr size_t kUnregisteredIndices = 2;
 
 // A cache begins with one header for each list of slots: the low 16 bits are the cursor, the bits
-// above them count down allocations. The slots follow. Free pushes objects of class c to list c, and
-// malloc pops from it. A class of up to kLastReady may get a ready list: then malloc pops from that,
-// so that it does not wait for the stores of the free before it.
+// above them count down allocations. The slots follow. Free pushes objects of class c to list c,
+// and malloc pops from it. A class of up to kLastReady may get a ready list: then malloc pops from
+// that, so that it does not wait for the stores of the free before it.
 using CacheWords = uint64_t;
 inline constexpr size_t kGroup = 16;  // pointers that move between two lists in one step
 inline constexpr SizeClass kLastReady = kFineLookup.back();

@@ -29,14 +29,15 @@ struct Cache {
   Hint<uint8_t> short_refills[kLastReady + 1] = {};  // refills with less than a group
   Hint<uint16_t> move_cursor[kLastReady + 1] = {};   // of list c at its last group move
   Hint<uint8_t> unsteady_moves[kLastReady + 1] = {};
-  Hint<uint8_t> moves[kLastReady + 1] = {};        // group moves, modulo 256
-  Hint<uint64_t> timed_at[kLastReady + 1] = {};    // the time of the last NoteMoves
-  Hint<bool> rare[kLastReady + 1] = {};            // what NoteMoves found
-  Hint<uint64_t> ran_out_at[kLastReady + 1] = {};  // the time when a count of the class last ran out
-  uint64_t last_headers[kNumClasses] = {};           // at the end of the last interval
+  Hint<uint8_t> moves[kLastReady + 1] = {};      // group moves, modulo 256
+  Hint<uint64_t> timed_at[kLastReady + 1] = {};  // the time of the last NoteMoves
+  Hint<bool> rare[kLastReady + 1] = {};          // what NoteMoves found
+  Hint<uint64_t> ran_out_at[kLastReady + 1] =
+      {};                                   // the time when a count of the class last ran out
+  uint64_t last_headers[kNumClasses] = {};  // at the end of the last interval
   uint64_t last_ready_headers[kLastReady + 1] = {};  // of the ready lists
   Hint<uint64_t> issued[kNumClasses] = {};  // sum of all that SetCount added to the class's counts
-  Hint<uint32_t> epoch;                              // Sampling::epoch of these counts
+  Hint<uint32_t> epoch;                     // Sampling::epoch of these counts
   CacheWords words[kCacheLayout.words];
 
   void Init() {
@@ -107,8 +108,8 @@ struct Cache {
     moves[c] = static_cast<uint8_t>(moves[c] + 1);
     return moves[c] % kTimedMoves == 0;
   }
-  // Notes that kTimedMoves groups of class c were moved since the last call. False if the allocations
-  // were rare, twice in succession: the thread may have waited for a CPU once.
+  // Notes that kTimedMoves groups of class c were moved since the last call. False if the
+  // allocations were rare, twice in succession: the thread may have waited for a CPU once.
   bool NoteMoves(SizeClass c, uint64_t now) {
     const bool first = timed_at[c] == 0;
     const bool is_rare = !first && now - timed_at[c] > kDenseNanos * kTimedMoves * kGroup;
@@ -117,8 +118,9 @@ struct Cache {
     rare[c] = is_rare && keeps;
     return keeps;
   }
-  // Notes a group move of class c, and returns whether the class keeps its ready list. It does while
-  // moves find list c as the move before did: malloc then takes back what was freed just before.
+  // Notes a group move of class c, and returns whether the class keeps its ready list. It does
+  // while moves find list c as the move before did: malloc then takes back what was freed just
+  // before.
   bool NoteMove(SizeClass c) {
     constexpr uint8_t kMaxUnsteady = 4;
     const auto cursor = static_cast<uint16_t>(Header(c) & kCursorMask);

@@ -190,8 +190,7 @@ TEST_P(FrontTest, ALostReadyListIsDrainedWhileItsClassIsBusy) {
     front_.ReclaimIdle();
     Burst(kClass, 1);
   }
-  front_.ForEachCache(
-      [](TestFront::CacheOf& cache) { EXPECT_EQ(cache.ReadyObjects(kClass), 0u); });
+  front_.ForEachCache([](TestFront::CacheOf& cache) { EXPECT_EQ(cache.ReadyObjects(kClass), 0u); });
   Verify();
 }
 

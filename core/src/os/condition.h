@@ -1,5 +1,5 @@
-// A condition variable: a thread that holds a mutex waits until another thread, which takes the same
-// mutex meanwhile, notifies it. The wait spins briefly, then sleeps.
+// A condition variable: a thread that holds a mutex waits until another thread, which takes the
+// same mutex meanwhile, notifies it. The wait spins briefly, then sleeps.
 #pragma once
 
 #include <atomic>
