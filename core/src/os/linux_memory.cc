@@ -75,7 +75,13 @@ void Linux::Decommit(void* p, size_t bytes) noexcept {
 void Linux::Unmap(void* p, size_t bytes) noexcept {
   if (IsBacked(p)) return backing_file->Unmap(p, bytes);
   if (IsHooked(p)) return region_hooks->unmap(p, bytes);
-  if (bytes > 0) Call(call::munmap, Bits(p), static_cast<long>(bytes));
+  if (bytes == 0) return;
+#if defined(GRANARY_THREAD_SANITIZER)
+  // The sanitizer must forget the accesses here: another thread may map the same addresses next.
+  munmap(p, bytes);
+#else
+  Call(call::munmap, Bits(p), static_cast<long>(bytes));
+#endif
 }
 
 constinit SystemCalls system_calls;

@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "pages/huge_pages.h"
 #include "pages/page_core.h"
+#include "pages/room.h"
 #include "pages/transit.h"
 
 namespace granary {
@@ -142,14 +143,6 @@ class AddressSpace {
     }
   }
 
-  // Whether a program that runs out of memory could still map a stack for a thread.
-  static bool LeavesRoom() noexcept {
-    constexpr size_t kRoom = 2 * kMiB;
-    void* const room = System::Map(kRoom, kMinOsPage, nullptr);
-    if (room != nullptr) System::Unmap(room, kRoom);
-    return room != nullptr;
-  }
-
   // False if nothing was committed: the system refuses, or another thread is committing memory.
   GRANARY_NOINLINE bool Grow(size_t trackers, Fill fill) noexcept {
     if (growing_ || trackers > kMaxRequest / kTrackerBytes) return false;
@@ -222,7 +215,7 @@ class AddressSpace {
     {
       typename Transit<System>::Unlocked out(*transit_);
       done = System::Commit(base, bytes);
-      if (done && !first_of_all && !LeavesRoom()) {
+      if (done && !first_of_all && !HasRoom<System>()) {
         System::Decommit(base, bytes);
         done = false;
       }
@@ -265,8 +258,9 @@ class AddressSpace {
       char* const base = static_cast<char*>(System::Reserve(want, kTrackerBytes, hint));
       if (base != nullptr) {
         const size_t closed = want > need ? ClosedAtFirst() : 0;
+        const bool alone = want == wish && chunks_ == nullptr;
         Chunk* const chunk =
-            want < wish && !LeavesRoom() ? nullptr : Describe(base + closed, want - closed, huge);
+            alone || HasRoom<System>() ? Describe(base + closed, want - closed, huge) : nullptr;
         if (chunk != nullptr) return chunk;
         System::Unmap(base, want);
       }

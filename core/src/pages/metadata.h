@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "os/mutex.h"
 #include "os/os.h"
+#include "pages/room.h"
 
 namespace granary {
 
@@ -293,6 +294,10 @@ class Metadata {
     if (huge) bytes = RoundUp(bytes, kHuge);
     auto* const chunk = static_cast<Chunk*>(System::Map(bytes, huge ? kHuge : 64 * kKiB, nullptr));
     if (chunk == nullptr) return nullptr;
+    if (chunks_ != nullptr && !HasRoom<System>()) {
+      System::Unmap(chunk, bytes);
+      return nullptr;
+    }
     // The system's setting may be to use huge pages always.
     System::AllowHuge(chunk, bytes, huge);
     if (huge) mapped_huge_.fetch_add(bytes, std::memory_order_relaxed);

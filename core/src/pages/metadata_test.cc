@@ -172,6 +172,19 @@ TEST_F(MetadataTest, SmallPiecesBecomeLargeOnesWhenTheSystemRefuses) {
   EXPECT_GT(bytes, pieces.size() * 128 - 2 * 4096) << "all of it was had again";
 }
 
+// Otherwise the metadata would take what the page heap left, and no thread could start.
+TEST_F(MetadataTest, TheLastAddressSpaceIsLeftToTheProgram) {
+  void* const freed = metadata_.Allocate(512);
+  for (size_t had = 512; had + 1024 < kMiB; had += 64) ASSERT_NE(metadata_.Allocate(64), nullptr);
+  const size_t mapped = metadata_.mapped();
+  FakeOs::RefuseMap(1, kNever);  // one more chunk fits, and nothing beside it
+  while (metadata_.Allocate(64) != nullptr) ASSERT_EQ(metadata_.mapped(), mapped);
+  EXPECT_EQ(metadata_.mapped(), mapped);
+  FakeOs::RefuseMap(1, kNever);
+  metadata_.Free(freed, 512);
+  EXPECT_EQ(metadata_.Allocate(64), freed) << "a larger piece is cut instead";
+}
+
 TEST_F(MetadataTest, RefusalLeavesItUsable) {
   FakeOs::RefuseMap(0, 1);
   EXPECT_EQ(metadata_.Allocate(64), nullptr);
