@@ -14,7 +14,7 @@ import (
 
 	"github.com/granary-allocator/granary/bench/peers"
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/BurntSushi/toml"
@@ -105,8 +105,8 @@ func (p Peer) present(found []Allocator, dirs []string) bool {
 // MachineFinder returns a Finder for this machine. lib is the path of Granary's library, or empty for the default.
 func MachineFinder(env cli.Env, lib string) Finder {
 	return Finder{
-		LibraryDirs: shipped.LibraryDirs(), PeersDir: PeersDir(env.Getenv),
-		FindGranary: func() (string, error) { return shipped.Library(lib, env.Getenv("GRANARY_LIB"), env.Exe) },
+		LibraryDirs: preload.LibraryDirs(), PeersDir: PeersDir(env.Getenv),
+		FindGranary: func() (string, error) { return preload.Library(lib, env.Getenv("GRANARY_LIB"), env.Exe) },
 	}
 }
 

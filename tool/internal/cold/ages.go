@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sort"
 	"time"
-
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 )
 
 // Ages tell for each page of some ranges when it was last accessed. The resolution is one interval of the watch.
@@ -19,7 +17,7 @@ type Ages struct {
 
 // A run holds the ages of the pages of one range.
 type run struct {
-	accessed.Range
+	Range
 	idle  []uint8 // intervals since the last one in which the page was accessed, at most maxIdle
 	state []pageState
 }
@@ -36,14 +34,14 @@ const (
 
 const maxIdle = math.MaxUint8
 
-func newAges(ranges []accessed.Range, page uint64) *Ages {
+func newAges(ranges []Range, page uint64) *Ages {
 	a := &Ages{page: page}
 	a.extend(ranges)
 	return a
 }
 
 // extend adds what is not known yet of the ranges. Its pages were accessed in the last interval, as far as is known.
-func (a *Ages) extend(ranges []accessed.Range) {
+func (a *Ages) extend(ranges []Range) {
 	for _, r := range ranges {
 		for _, part := range a.unknown(r) {
 			pages := part.Bytes() / a.page
@@ -54,13 +52,13 @@ func (a *Ages) extend(ranges []accessed.Range) {
 }
 
 // unknown are the parts of r that belong to no run.
-func (a *Ages) unknown(r accessed.Range) (parts []accessed.Range) {
+func (a *Ages) unknown(r Range) (parts []Range) {
 	for _, known := range a.runs {
 		if known.Start >= r.End || known.End <= r.Start {
 			continue
 		}
 		if r.Start < known.Start {
-			parts = append(parts, accessed.Range{Start: r.Start, End: known.Start})
+			parts = append(parts, Range{Start: r.Start, End: known.Start})
 		}
 		r.Start = min(known.End, r.End)
 	}
@@ -71,7 +69,7 @@ func (a *Ages) unknown(r accessed.Range) (parts []accessed.Range) {
 }
 
 // end ends an interval, this long after the begin of the watch; what a sample then visits belongs to it.
-func (a *Ages) end(after time.Duration) (visit func(r accessed.Range, touched bool)) {
+func (a *Ages) end(after time.Duration) (visit func(r Range, touched bool)) {
 	a.ends = append(a.ends, after)
 	if len(a.ends) > maxIdle {
 		a.ends = a.ends[1:]
@@ -87,7 +85,7 @@ func (a *Ages) end(after time.Duration) (visit func(r accessed.Range, touched bo
 	return a.visit
 }
 
-func (a *Ages) visit(r accessed.Range, touched bool) {
+func (a *Ages) visit(r Range, touched bool) {
 	for at := r.Start; at < r.End; at += a.page {
 		run, i := a.find(at)
 		if run == nil {
@@ -138,12 +136,12 @@ func (a *Ages) Length() time.Duration {
 	return a.ends[len(a.ends)-1]
 }
 
-func (a *Ages) mark(r accessed.Range, s pageState) { a.each(r, func(state *pageState) { *state |= s }) }
-func (a *Ages) unmark(r accessed.Range, s pageState) {
+func (a *Ages) mark(r Range, s pageState) { a.each(r, func(state *pageState) { *state |= s }) }
+func (a *Ages) unmark(r Range, s pageState) {
 	a.each(r, func(state *pageState) { *state &^= s })
 }
 
-func (a *Ages) each(r accessed.Range, visit func(*pageState)) {
+func (a *Ages) each(r Range, visit func(*pageState)) {
 	for at := r.Start; at < r.End; at += a.page {
 		if run, i := a.find(at); run != nil {
 			visit(&run.state[i])

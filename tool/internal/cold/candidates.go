@@ -4,15 +4,14 @@ import (
 	"os"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
 
 // candidates are the pages of a process that may be paged out.
 type candidates struct {
-	ranges []accessed.Range // sorted; all candidates are inside
-	page   uint64           // bytes
+	ranges []Range // sorted; all candidates are inside
+	page   uint64  // bytes
 	each   func(visit func(page uint64))
 }
 
@@ -35,7 +34,7 @@ func ofProcess(proc procfs.FS, pid int) (c candidates, err error) {
 	}
 	for _, m := range maps {
 		if strings.HasPrefix(m.Perms, "rw-p") && (m.Path == "" || m.Path == "[heap]" || strings.HasPrefix(m.Path, "[anon:")) {
-			c.ranges = append(c.ranges, accessed.Range{Start: m.Start, End: m.End})
+			c.ranges = append(c.ranges, Range{Start: m.Start, End: m.End})
 		}
 	}
 	c.each = func(visit func(page uint64)) {

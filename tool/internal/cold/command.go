@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
@@ -84,7 +83,7 @@ func (o options) report(ctx context.Context, env cli.Env, name string, clock clo
 	if err != nil {
 		return r, err
 	}
-	source, err := accessed.Open(proc, pid)
+	source, err := Open(proc, pid)
 	if err != nil {
 		return r, err
 	}
@@ -143,7 +142,7 @@ func stacksOf(ctx context.Context, env cli.Env, s *inspect.Subject, t *tally) ([
 	return t.stacks(samples, names), true, nil
 }
 
-func (t *tally) report(title, source string, cost accessed.Cost) Report {
+func (t *tally) report(title, source string, cost Cost) Report {
 	r := Report{Title: title, Source: source, Seconds: seconds(t.ages.Length()), Intervals: len(t.ages.ends)}
 	r.Cost.ReadingSeconds, r.Cost.ForgettingSeconds, r.Cost.LongestSeconds = seconds(cost.Reading), seconds(cost.Forgetting), seconds(cost.Longest)
 	for _, limit := range t.limits {

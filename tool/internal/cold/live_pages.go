@@ -1,14 +1,13 @@
 package cold
 
 import (
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
 // rangesOf are the parts of the address space that hold objects.
-func rangesOf(heap *inspect.HeapMap) (ranges []accessed.Range) {
+func rangesOf(heap *inspect.HeapMap) (ranges []Range) {
 	for _, chunk := range heap.Chunks {
-		ranges = append(ranges, accessed.Range{Start: chunk.Start, End: chunk.End})
+		ranges = append(ranges, Range{Start: chunk.Start, End: chunk.End})
 	}
 	for _, a := range heap.Arenas {
 		for _, r := range a.Memory {
@@ -19,9 +18,9 @@ func rangesOf(heap *inspect.HeapMap) (ranges []accessed.Range) {
 }
 
 // wholePages leaves out the ends of a range that share a page with something else.
-func wholePages(heap *inspect.HeapMap, r inspect.Range) accessed.Range {
+func wholePages(heap *inspect.HeapMap, r inspect.Range) Range {
 	start := (r.Start + heap.OSPage - 1) &^ (heap.OSPage - 1)
-	return accessed.Range{Start: start, End: max(start, r.End&^(heap.OSPage-1))}
+	return Range{Start: start, End: max(start, r.End&^(heap.OSPage-1))}
 }
 
 // arenaPages calls visit for each page of a scoped heap or an arena, whose objects are not known.

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // A pager pages out memory that was not accessed for a time, and watches what returns.
 type pager struct {
-	source accessed.Source
+	source Source
 	read   func() (candidates, error)
 	swap   func() (procfs.Swap, error)
 	clock  clock
@@ -60,7 +59,7 @@ func (p *pager) run(ctx context.Context) (Paged, error) {
 		return p.total, err
 	}
 	p.ages = newAges(all.ranges, all.page)
-	if err := p.sample(func(accessed.Range, bool) {}); err != nil {
+	if err := p.sample(func(Range, bool) {}); err != nil {
 		return p.total, err
 	}
 	p.begin = p.clock.now()
@@ -85,13 +84,13 @@ func (p *pager) run(ctx context.Context) (Paged, error) {
 	}
 }
 
-func (p *pager) sample(visit func(accessed.Range, bool)) error {
+func (p *pager) sample(visit func(Range, bool)) error {
 	cost, err := p.source.Sample(p.ranges(), visit)
 	p.took = cost.Total()
 	return err
 }
 
-func (p *pager) ranges() (out []accessed.Range) {
+func (p *pager) ranges() (out []Range) {
 	for _, r := range p.ages.runs {
 		out = append(out, r.Range)
 	}
@@ -196,7 +195,7 @@ func (p *pager) chunk(pages []uint64) (uint64, error) {
 		out += r.Bytes()
 	}
 	kept := uint64(0)
-	err = p.source.Peek(idle, func(r accessed.Range, _ bool) {
+	err = p.source.Peek(idle, func(r Range, _ bool) {
 		p.ages.unmark(r, pagedOut)
 		kept += r.Bytes()
 	})
@@ -209,12 +208,12 @@ func (p *pager) chunk(pages []uint64) (uint64, error) {
 }
 
 // idle are the pages that were not accessed since the last sample.
-func (p *pager) idle(pages []uint64) (out []accessed.Range, err error) {
-	ranges := make([]accessed.Range, len(pages))
+func (p *pager) idle(pages []uint64) (out []Range, err error) {
+	ranges := make([]Range, len(pages))
 	for i, page := range pages {
-		ranges[i] = accessed.Range{Start: page, End: page + p.ages.page}
+		ranges[i] = Range{Start: page, End: page + p.ages.page}
 	}
-	err = p.source.Peek(ranges, func(r accessed.Range, touched bool) {
+	err = p.source.Peek(ranges, func(r Range, touched bool) {
 		if !touched {
 			out = append(out, r)
 		}

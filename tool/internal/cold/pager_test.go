@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 )
@@ -46,24 +45,24 @@ func (s *simulation) until(ctx context.Context, end time.Duration) error {
 	return ctx.Err()
 }
 
-func (s *simulation) Peek(ranges []accessed.Range, visit func(accessed.Range, bool)) error {
+func (s *simulation) Peek(ranges []Range, visit func(Range, bool)) error {
 	for _, r := range ranges {
 		for at := max(r.Start, base); at < min(r.End, base+pages*size); at += size {
 			if i := (at - base) / size; !s.out[i] {
-				visit(accessed.Range{Start: at, End: at + size}, s.accessed[i])
+				visit(Range{Start: at, End: at + size}, s.accessed[i])
 			}
 		}
 	}
 	return nil
 }
 
-func (s *simulation) Sample(ranges []accessed.Range, visit func(accessed.Range, bool)) (accessed.Cost, error) {
+func (s *simulation) Sample(ranges []Range, visit func(Range, bool)) (Cost, error) {
 	err := s.Peek(ranges, visit)
 	s.accessed = [pages]bool{}
-	return accessed.Cost{}, err
+	return Cost{}, err
 }
 
-func (s *simulation) PageOut(ranges []accessed.Range) error {
+func (s *simulation) PageOut(ranges []Range) error {
 	for _, r := range ranges {
 		for at := r.Start; at < r.End; at += size {
 			i := int(at-base) / size

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/term"
@@ -62,7 +61,7 @@ func (p Paging) PageOut(ctx context.Context, proc procfs.FS, pid int, report fun
 			return ofHeap(heap), nil
 		}
 	}
-	source, err := accessed.Open(proc, pid)
+	source, err := Open(proc, pid)
 	if err != nil {
 		return o, err
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
@@ -113,7 +112,7 @@ func (s *script) until(_ context.Context, end time.Duration) error {
 
 func needsSource(t *testing.T, pid int) {
 	t.Helper()
-	source, err := accessed.Open(procfs.Live(), pid)
+	source, err := Open(procfs.Live(), pid)
 	if err != nil {
 		t.Skip(err)
 	}

@@ -3,8 +3,6 @@ package cold
 import (
 	"context"
 	"time"
-
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 )
 
 // maxShare is the part of the watch that samples may take.
@@ -36,20 +34,20 @@ func (c realClock) until(ctx context.Context, end time.Duration) error {
 
 // A watch divides a length of time into intervals.
 type watch struct {
-	source    accessed.Source
-	ranges    []accessed.Range
+	source    Source
+	ranges    []Range
 	page      uint64 // bytes
 	length    time.Duration
 	intervals int
 	clock     clock
-	cost      accessed.Cost
+	cost      Cost
 }
 
 // run watches the process. If samples would take more than maxShare of the time, it lengthens the intervals, and the
 // watch ends later.
 func (w *watch) run(ctx context.Context) (*Ages, error) {
 	ages := newAges(w.ranges, w.page)
-	took, err := w.sample(func(accessed.Range, bool) {})
+	took, err := w.sample(func(Range, bool) {})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +66,7 @@ func (w *watch) run(ctx context.Context) (*Ages, error) {
 	}
 }
 
-func (w *watch) sample(visit func(accessed.Range, bool)) (time.Duration, error) {
+func (w *watch) sample(visit func(Range, bool)) (time.Duration, error) {
 	cost, err := w.source.Sample(w.ranges, visit)
 	w.cost.Add(cost)
 	return cost.Total(), err

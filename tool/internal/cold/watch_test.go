@@ -6,14 +6,12 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/granary-allocator/granary/tool/internal/accessed"
 )
 
 // fakeSource takes time on a fakeClock; in interval i the pages touched[i] are accessed.
 type fakeSource struct {
 	clock            *fakeClock
-	cost             accessed.Cost
+	cost             Cost
 	touched          [][]uint64
 	interval         int
 	failing, missing bool
@@ -24,17 +22,17 @@ var errFake = errors.New("the source failed")
 func (*fakeSource) Name() string { return "fake" }
 func (*fakeSource) Close() error { return nil }
 
-func (s *fakeSource) Peek([]accessed.Range, func(accessed.Range, bool)) error { return nil }
-func (s *fakeSource) PageOut([]accessed.Range) error                          { return nil }
+func (s *fakeSource) Peek([]Range, func(Range, bool)) error { return nil }
+func (s *fakeSource) PageOut([]Range) error                 { return nil }
 
-func (s *fakeSource) Sample(ranges []accessed.Range, visit func(accessed.Range, bool)) (accessed.Cost, error) {
+func (s *fakeSource) Sample(ranges []Range, visit func(Range, bool)) (Cost, error) {
 	s.clock.time += s.cost.Total()
 	if s.failing && s.interval > 0 {
 		return s.cost, errFake
 	}
 	for _, r := range ranges {
 		for at := r.Start; at < r.End && !s.missing; at += 4096 {
-			visit(accessed.Range{Start: at, End: at + 4096}, s.interval < len(s.touched) && slices.Contains(s.touched[s.interval], at))
+			visit(Range{Start: at, End: at + 4096}, s.interval < len(s.touched) && slices.Contains(s.touched[s.interval], at))
 		}
 	}
 	s.interval++
@@ -52,7 +50,7 @@ func (c *fakeClock) until(ctx context.Context, end time.Duration) error {
 
 func newWatch(s *fakeSource, length time.Duration, intervals int) *watch {
 	s.clock = &fakeClock{}
-	return &watch{source: s, ranges: []accessed.Range{{Start: 0x1000, End: 0x5000}, {Start: 0x9000, End: 0xa000}}, page: 4096, length: length, intervals: intervals, clock: s.clock}
+	return &watch{source: s, ranges: []Range{{Start: 0x1000, End: 0x5000}, {Start: 0x9000, End: 0xa000}}, page: 4096, length: length, intervals: intervals, clock: s.clock}
 }
 
 func TestAPageIsAsOldAsItsLastAccess(t *testing.T) {
@@ -83,7 +81,7 @@ func TestAPageThatLeftMemoryHasNoAge(t *testing.T) {
 
 func TestTheCostIsBounded(t *testing.T) {
 	for _, took := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 3 * time.Second} {
-		source := &fakeSource{cost: accessed.Cost{Reading: took / 2, Forgetting: took / 2, Longest: took / 8}}
+		source := &fakeSource{cost: Cost{Reading: took / 2, Forgetting: took / 2, Longest: took / 8}}
 		w := newWatch(source, 10*time.Second, 10)
 		ages, err := w.run(context.Background())
 		if err != nil {
@@ -114,11 +112,11 @@ func TestAWatchEndsEarly(t *testing.T) {
 }
 
 func TestRangesThatGrowKeepTheirAges(t *testing.T) {
-	a := newAges([]accessed.Range{{Start: 0x3000, End: 0x5000}, {Start: 0x8000, End: 0x9000}}, 4096)
-	a.end(time.Second)(accessed.Range{Start: 0x3000, End: 0x5000}, false)
-	a.extend([]accessed.Range{{Start: 0x1000, End: 0xa000}})
-	want := []accessed.Range{{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x5000}, {Start: 0x5000, End: 0x8000}, {Start: 0x8000, End: 0x9000}, {Start: 0x9000, End: 0xa000}}
-	var got []accessed.Range
+	a := newAges([]Range{{Start: 0x3000, End: 0x5000}, {Start: 0x8000, End: 0x9000}}, 4096)
+	a.end(time.Second)(Range{Start: 0x3000, End: 0x5000}, false)
+	a.extend([]Range{{Start: 0x1000, End: 0xa000}})
+	want := []Range{{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x5000}, {Start: 0x5000, End: 0x8000}, {Start: 0x8000, End: 0x9000}, {Start: 0x9000, End: 0xa000}}
+	var got []Range
 	for _, r := range a.runs {
 		got = append(got, r.Range)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
 func TestCountKnownAnswer(t *testing.T) {
@@ -35,7 +35,7 @@ func TestCountKnownAnswer(t *testing.T) {
 
 func libc(t *testing.T) allocators.Allocator {
 	t.Helper()
-	finder := allocators.Finder{LibraryDirs: shipped.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
+	finder := allocators.Finder{LibraryDirs: preload.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
 	selected, _, err := finder.Select("glibc")
 	if err != nil {
 		t.Fatal(err)

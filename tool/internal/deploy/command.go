@@ -12,8 +12,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	option "github.com/granary-allocator/granary/tool/internal/options"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
@@ -210,7 +210,7 @@ var otherUnits = []string{".socket", ".target", ".timer", ".mount", ".slice", ".
 // library returns the library's path in the services' file system.
 func (o options) library(env cli.Env, m machine) (string, error) {
 	if m.live {
-		return shipped.Library(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
+		return preload.Library(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	}
 	if o.lib != "" {
 		if !isFile(m.file(o.lib)) {
@@ -218,7 +218,7 @@ func (o options) library(env cli.Env, m machine) (string, error) {
 		}
 		return filepath.Join("/", o.lib), nil
 	}
-	return shipped.Installed(m.root)
+	return preload.Installed(m.root)
 }
 
 // conf is GRANARY_CONF made of --option; unknown options are refused.

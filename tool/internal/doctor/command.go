@@ -8,7 +8,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
@@ -36,7 +35,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	asJSON := fs.Bool("json", false, "print JSON")
 	lib := fs.String("lib", "", "the `library` that would be preloaded (default: libgranary.so beside this command, or installed)")
 	return cli.Arguments(0, 1, "one PID or one program", func(_ context.Context, env cli.Env, args []string) error {
-		library, err := shipped.Library(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
+		library, err := preload.Library(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
 		if err != nil && *lib != "" {
 			return err
 		}

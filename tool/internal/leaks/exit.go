@@ -13,7 +13,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/profile"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
@@ -23,7 +22,7 @@ import (
 // command runs a program and lists what it had not freed when it ended. The program writes a profile at
 // its exit; the command returns the program's exit code.
 func (o options) command(ctx context.Context, env cli.Env, rate uint64, args []string) error {
-	library, err := shipped.Library(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	library, err := preload.Library(o.lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	if err != nil {
 		return err
 	}

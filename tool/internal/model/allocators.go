@@ -7,7 +7,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 
 	"github.com/spf13/pflag"
 )
@@ -61,7 +61,7 @@ func (c choice) allocators(env cli.Env) (list []cost.Allocator, note string, err
 }
 
 func (c choice) granary(env cli.Env) (cost.Allocator, error) {
-	path, err := shipped.Library(*c.lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	path, err := preload.Library(*c.lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	if err != nil {
 		return cost.Allocator{}, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
-	"github.com/granary-allocator/granary/tool/internal/model/dataset"
 	"github.com/granary-allocator/granary/tool/internal/model/redis"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
@@ -91,7 +90,7 @@ func (s source) release(version string, valkey bool) (redis.Server, string, erro
 }
 
 func (s source) dump(allocators []cost.Allocator) (Account, error) {
-	head, err := s.read(redis.Servers[0], func(dataset.Key) error { return errEnough })
+	head, err := s.read(redis.Servers[0], func(redis.DumpKey) error { return errEnough })
 	if err != nil && !errors.Is(err, errEnough) {
 		return Account{}, err
 	}
@@ -101,7 +100,7 @@ func (s source) dump(allocators []cost.Allocator) (Account, error) {
 	}
 	s.limits(&server.Limits)
 	p := redis.NewPopulation(server, reference(allocators))
-	info, err := s.read(server, func(k dataset.Key) error {
+	info, err := s.read(server, func(k redis.DumpKey) error {
 		p.Key(k.Name, k.Expires)
 		if k.Value == nil {
 			p.Unknown["module"]++
@@ -123,17 +122,17 @@ func (s source) dump(allocators []cost.Allocator) (Account, error) {
 
 var errEnough = errors.New("enough")
 
-func (s source) read(server redis.Server, each func(dataset.Key) error) (dataset.Info, error) {
+func (s source) read(server redis.Server, each func(redis.DumpKey) error) (redis.Info, error) {
 	file, err := os.Open(s.from)
 	if err != nil {
-		return dataset.Info{}, fmt.Errorf("the dump cannot be read: %w", err)
+		return redis.Info{}, fmt.Errorf("the dump cannot be read: %w", err)
 	}
 	defer file.Close()
-	return dataset.Read(file, s.from, server, each)
+	return redis.ReadDump(file, s.from, server, each)
 }
 
 func (s source) live(ctx context.Context, allocators []cost.Allocator) (Account, error) {
-	conn, err := dataset.Dial(ctx, s.from, s.password)
+	conn, err := redis.Dial(ctx, s.from, s.password)
 	if err != nil {
 		return Account{}, err
 	}

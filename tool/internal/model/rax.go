@@ -7,7 +7,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
-	"github.com/granary-allocator/granary/tool/internal/model/radix"
+	"github.com/granary-allocator/granary/tool/internal/model/redis"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
@@ -17,7 +17,7 @@ import (
 var Rax = cli.Command{
 	Name: "model rax", Usage: "--keys N --key FORM [options]",
 	Summary: "show how many nodes and bytes a radix tree of Redis (rax) has for keys of a form",
-	About: "A form is " + radix.Forms + ". The number of nodes is exact for running numbers and an expectation for random keys; its standard deviation is printed. " +
+	About: "A form is " + redis.Forms + ". The number of nodes is exact for running numbers and an expectation for random keys; its standard deviation is printed. " +
 		"With --slots the keys are those of the first slots of Redis Cluster among --keys numbers, two bytes of the slot in front.",
 	Examples: []cli.Example{
 		{Line: "model rax --keys 1M --key '{seq:6}'", Does: "a million numbers of six digits: 1,111,111 nodes"},
@@ -39,32 +39,32 @@ func raxSetup(fs *pflag.FlagSet) cli.Action {
 		if err != nil {
 			return err
 		}
-		key, err := radix.ParseKey(*form)
+		key, err := redis.ParseKey(*form)
 		if err != nil {
 			return cli.Usagef("--key: %v", err)
 		}
 		if *slots < 0 || *slots > 1<<14 || *slots > 0 && (key.Slot || key.Digits > 0) {
 			return cli.Usagef("--slots takes 1 to 16384, and a form of random keys without {slot}")
 		}
-		r := raxAccount{key, *slots, *values, radix.Today}
+		r := raxAccount{key, *slots, *values, redis.Today}
 		if *early {
-			r.layout = radix.Early
+			r.layout = redis.Early
 		}
 		return o.run(ctx, env, func(context.Context, []cost.Allocator) (Account, error) { return r.account(n) })
 	})
 }
 
 type raxAccount struct {
-	key    radix.Key
+	key    redis.Key
 	slots  int
 	values bool
-	layout radix.Layout
+	layout redis.Layout
 }
 
 // tree is that of n keys, and how many of them are in it.
-func (r raxAccount) tree(n uint64) (t radix.Tree, keys, variance float64, err error) {
+func (r raxAccount) tree(n uint64) (t redis.Tree, keys, variance float64, err error) {
 	if r.slots > 0 {
-		t, keys, variance = radix.Slotted(r.slots, r.key.Alphabets, n)
+		t, keys, variance = redis.Slotted(r.slots, r.key.Alphabets, n)
 		return t, keys, variance, nil
 	}
 	t, variance, err = r.key.Tree(n)
@@ -78,10 +78,10 @@ func (r raxAccount) account(n uint64) (Account, error) {
 	}
 	a := Account{Title: fmt.Sprintf("a radix tree of %s keys %s, %d bytes each", term.Count(uint64(keys)), r.key.Text, r.key.Len()), Unit: "key", Count: uint64(keys), Changing: true}
 	leaves, branches, chains := cost.Heap{}, cost.Heap{}, cost.Heap{}
-	kinds := radix.Tree{Leaves: tree.Leaves}
+	kinds := redis.Tree{Leaves: tree.Leaves}
 	kinds.Requests(r.layout, r.values, leaves.Add)
-	radix.Tree{Branch: tree.Branch}.Requests(r.layout, r.values, branches.Add)
-	radix.Tree{Chain: tree.Chain}.Requests(r.layout, r.values, chains.Add)
+	redis.Tree{Branch: tree.Branch}.Requests(r.layout, r.values, branches.Add)
+	redis.Tree{Chain: tree.Chain}.Requests(r.layout, r.values, chains.Add)
 	a.Parts = []Part{{"leaves, where keys end", leaves}, {"nodes with several children", branches}, {"chains of letters", chains}}
 	a.Facts = append(a.Facts, Fact{"nodes", tree.Nodes(), "count"}, Fact{"nodes a key", tree.Nodes() / math.Max(keys, 1), "mean"})
 	if variance > 0 {

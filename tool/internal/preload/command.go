@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -59,7 +58,7 @@ func Run(env cli.Env, caller Credentials, exec Exec, lib string, args []string) 
 	if len(args) == 0 {
 		return Failed(errors.New("say which program to run: granary run [--] CMD [ARG...]"))
 	}
-	library, err := shipped.Library(lib, env.Getenv("GRANARY_LIB"), env.Exe)
+	library, err := Library(lib, env.Getenv("GRANARY_LIB"), env.Exe)
 	if err != nil {
 		return Failed(err)
 	}

@@ -1,5 +1,7 @@
-// Package preload puts an allocator into a program through the dynamic loader, and says beforehand
-// when that cannot work.
+// Package preload finds the files that come with the command (the library, the recorder, the benchmark programs
+// and their suites), puts an allocator into a program through the dynamic loader, and says beforehand when that
+// cannot work. The files are in the source tree and its build folder, or where `make install` and the packages put
+// them.
 package preload
 
 import (

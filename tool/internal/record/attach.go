@@ -18,7 +18,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
 // The recorder's switch, two words (core/record/recorder.h): 0 begins a recording, the largest number ends it.
@@ -150,7 +149,7 @@ func findSwitch(proc procfs.FS, pid int) (control, error) {
 	if err != nil {
 		return control{}, proc.Explain(pid, err)
 	}
-	i := slices.IndexFunc(maps, func(m procfs.Mapping) bool { return filepath.Base(m.Path) == shipped.RecorderName && m.Offset == 0 })
+	i := slices.IndexFunc(maps, func(m procfs.Mapping) bool { return filepath.Base(m.Path) == preload.RecorderName && m.Offset == 0 })
 	if i < 0 {
 		return control{}, fmt.Errorf("process %d has dropped the recorder: it is static, or removed LD_PRELOAD", pid)
 	}

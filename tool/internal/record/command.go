@@ -15,7 +15,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 	"github.com/granary-allocator/granary/tool/internal/term"
 	"github.com/granary-allocator/granary/tool/internal/trace"
 
@@ -58,7 +57,7 @@ func setup(flags *pflag.FlagSet) cli.Action {
 	flags.SetInterspersed(false) // options after the program are the program's
 	o := &options{}
 	flags.StringVarP(&o.out, "out", "o", "trace.gtr", "write the trace to this `file`")
-	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+shipped.RecorderName+" beside this command, or installed)")
+	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+preload.RecorderName+" beside this command, or installed)")
 	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
 	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
 	flags.BoolVar(&o.stacks, "stacks", false, "record the stack of each allocation; with --sample this costs little")
@@ -116,7 +115,7 @@ func (o *options) command(env cli.Env, args []string) (*exec.Cmd, error) {
 	if most < 1<<20 {
 		return nil, fmt.Errorf("--max-bytes %s is too small: give 1 MiB or more", o.max)
 	}
-	library, err := shipped.Recorder(o.lib, env.Exe)
+	library, err := preload.Recorder(o.lib, env.Exe)
 	if err != nil {
 		return nil, err
 	}

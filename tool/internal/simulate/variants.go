@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 )
 
 // classNames are the values of --classes. Size classes are compiled into the library, so each has a program; the first one's is
@@ -49,7 +49,7 @@ func (o *options) variants(settings []string, exe string) ([]variant, error) {
 
 func (o *options) program(exe, name string) (string, error) {
 	if o.programs == "" {
-		return shipped.Program(exe, name)
+		return preload.BenchProgram(exe, name)
 	}
 	path := filepath.Join(o.programs, name)
 	if _, err := os.Stat(path); err != nil {

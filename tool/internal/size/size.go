@@ -10,7 +10,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
 	"github.com/spf13/pflag"
@@ -60,7 +60,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 			}
 			requests = append(requests, request)
 		}
-		path, err := shipped.Library(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
+		path, err := preload.Library(*lib, env.Getenv("GRANARY_LIB"), env.Exe)
 		if err != nil {
 			return err
 		}

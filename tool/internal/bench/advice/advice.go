@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -54,9 +53,9 @@ func (g Goal) Takes(r result.Row) bool { return g.takes(r) }
 // A Standing compares one allocator with the best allocator for a goal.
 type Standing struct {
 	Allocator allocators.Allocator
-	Cost      float64             // geometric mean over the rows of how many times worse than the best of the row
-	ToBest    estimate.Comparison // of the allocator's cost to that of the best standing, by rounds
-	Missing   int                 // rows that it has no value of
+	Cost      float64           // geometric mean over the rows of how many times worse than the best of the row
+	ToBest    result.Comparison // of the allocator's cost to that of the best standing, by rounds
+	Missing   int               // rows that it has no value of
 }
 
 // A Verdict is the order of the allocators for a goal, derived from the results.
@@ -153,7 +152,7 @@ func scored(r *result.Results, rows []result.Row, allocator string) score {
 			s.rounds[round] += sign * math.Log(value) / float64(len(rows))
 			complete[round]++
 		}
-		s.rows = append(s.rows, sign*math.Log(estimate.Median(list)))
+		s.rows = append(s.rows, sign*math.Log(result.Median(list)))
 	}
 	for round, n := range complete {
 		if n < len(rows) {
@@ -163,7 +162,7 @@ func scored(r *result.Results, rows []result.Row, allocator string) score {
 	return s
 }
 
-func (s score) total() float64 { return estimate.Mean(s.rows) }
+func (s score) total() float64 { return result.Mean(s.rows) }
 
 // leaders are the best of each row.
 func leaders(r *result.Results, rows []result.Row) []float64 {
@@ -192,14 +191,14 @@ func (s score) cost(leaders []float64) float64 {
 }
 
 // against compares two scores over the rounds that both have.
-func against(a, b score) estimate.Comparison {
+func against(a, b score) result.Comparison {
 	var x, y []float64
 	for _, round := range slices.Sorted(maps.Keys(a.rounds)) {
 		if w, ok := b.rounds[round]; ok {
 			x, y = append(x, math.Exp(a.rounds[round])), append(y, math.Exp(w))
 		}
 	}
-	return estimate.Compare(x, y)
+	return result.Compare(x, y)
 }
 
 // Pairs is the ratio of each allocator's cost to each other's, row to column, in the order of the results.
@@ -221,7 +220,7 @@ func Pairs(r *result.Results, goal Goal) [][]Pair {
 
 // Effect is the ratio of one allocator's cost for a goal to another's, compared by rounds. ok is false if
 // the two have no row of the goal in common.
-func Effect(r *result.Results, goal Goal, allocator, base string) (c estimate.Comparison, ok bool) {
+func Effect(r *result.Results, goal Goal, allocator, base string) (c result.Comparison, ok bool) {
 	rows := telling(r, goal)
 	a, b := scored(r, rows, allocator), scored(r, rows, base)
 	if len(rows) == 0 || a.missing > 0 || b.missing > 0 {

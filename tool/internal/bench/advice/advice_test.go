@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -78,7 +77,7 @@ func TestEqualsAreCalledEqualWithWhatWouldTell(t *testing.T) {
 
 // Two rounds bound little: neither an interval to millions nor hundreds of rounds are worth a reader's time.
 func TestWhatTwoRoundsCannotShowIsReportedWithoutHugeNumbers(t *testing.T) {
-	if text := span(estimate.Interval{Low: 0.2, High: 2045613}); text != "98 % interval from 0.20 times on: too few rounds to bound it" {
+	if text := span(result.Interval{Low: 0.2, High: 2045613}); text != "98 % interval from 0.20 times on: too few rounds to bound it" {
 		t.Errorf("said %q", text)
 	}
 	v := judge(t, results(2, 0.9, even, even), "throughput")

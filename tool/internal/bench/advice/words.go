@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
@@ -17,7 +17,7 @@ func (v Verdict) Text() []string {
 	best := v.Standings[0]
 	var out []string
 	var same, worse, missing []string
-	var equals []estimate.Comparison
+	var equals []result.Comparison
 	for _, s := range v.Standings[1:] {
 		switch {
 		case s.Missing > 0:
@@ -68,21 +68,21 @@ func more(ratio float64) string {
 // widest is the ratio above which an end of an interval is printed as unbounded.
 const widest = 10
 
-func span(i estimate.Interval) string {
+func span(i result.Interval) string {
 	switch {
 	case i.High > widest:
-		return fmt.Sprintf("%g %% interval from %.2f times on: too few rounds to bound it", estimate.Confidence*100, i.Low)
+		return fmt.Sprintf("%g %% interval from %.2f times on: too few rounds to bound it", result.Confidence*100, i.Low)
 	case i.High >= 2:
-		return fmt.Sprintf("%g %% interval %.2f to %.2f times", estimate.Confidence*100, i.Low, i.High)
+		return fmt.Sprintf("%g %% interval %.2f to %.2f times", result.Confidence*100, i.Low, i.High)
 	}
-	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", estimate.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
+	return fmt.Sprintf("%g %% interval %+.1f to %+.1f %%", result.Confidence*100, (i.Low-1)*100, (i.High-1)*100)
 }
 
 // affordable is the maximum number of rounds that the advice proposes.
 const affordable = 50
 
 // further states how many rounds in total would show a difference between all of them.
-func further(all []estimate.Comparison) string {
+func further(all []result.Comparison) string {
 	most, rounds := 0, 0
 	for _, c := range all {
 		n, ok := c.RoundsToTell(effect)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
@@ -25,7 +24,7 @@ func All(r *result.Results) []Group {
 	var out []Group
 	for _, g := range []Group{
 		{"Ratios", "Each dot is how many times worse an allocator is than " + reference + " in one row (1 is equal, right is worse), each bar its " +
-			strconv.FormatFloat(estimate.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
+			strconv.FormatFloat(result.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
 		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
 		{"Latency by percentile", "Medians over the rounds. The open-loop driver measures from the scheduled time of each request; other latencies are as the load program reports them.", percentiles(r)},
 		{"Latency over time", "Requests of the open-loop driver by the time at which they were due and by their latency, in the first round in which the " +
@@ -106,7 +105,7 @@ func ratioPoint(row result.Row, own, theirs map[int]float64, label int) (Point, 
 	if row.Better == result.Higher {
 		a, b = b, a
 	}
-	c := estimate.Compare(a, b)
+	c := result.Compare(a, b)
 	if c.Rounds == 0 || c.Ratio <= 0 || math.IsInf(c.Ratio, 0) {
 		return Point{}, false
 	}
@@ -170,8 +169,8 @@ func curves(r *result.Results) []Figure {
 					continue
 				}
 				slices.Sort(list)
-				i := estimate.Bootstrap(list, estimate.Median, estimate.Confidence, 1)
-				line.Points = append(line.Points, Point{n, estimate.Median(list), i.Low, i.High})
+				i := result.Bootstrap(list, result.Median, result.Confidence, 1)
+				line.Points = append(line.Points, Point{n, result.Median(list), i.Low, i.High})
 			}
 			if len(line.Points) > 0 {
 				f.Lines = append(f.Lines, line)
@@ -211,7 +210,7 @@ func percentiles(r *result.Results) []Figure {
 			}
 			line := Line{Name: c.Name}
 			for share, values := range byShare {
-				y := math.Max(estimate.Median(values), 1e-4)
+				y := math.Max(result.Median(values), 1e-4)
 				line.Points = append(line.Points, Point{share, y, y, y})
 			}
 			slices.SortFunc(line.Points, func(a, b Point) int { return int(math.Copysign(1, a.X-b.X)) })

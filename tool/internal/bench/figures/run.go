@@ -3,7 +3,6 @@ package figures
 import (
 	"slices"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -66,7 +65,7 @@ func starts(phases []string, runs map[string]map[string][2]float64) []float64 {
 				lengths = append(lengths, span[1]-span[0])
 			}
 		}
-		out = append(out, out[i]+estimate.Median(lengths))
+		out = append(out, out[i]+result.Median(lengths))
 	}
 	return out
 }

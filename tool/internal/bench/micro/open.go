@@ -8,8 +8,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 
 	"github.com/spf13/pflag"
 )
@@ -48,7 +48,7 @@ type Spec struct {
 // OpenSuite opens a session that runs the programs of a suite under each allocator. The options must have been checked.
 func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (*session.Session, error) {
 	if spec.Programs == "" {
-		spec.Programs = shipped.Programs(env.Exe)
+		spec.Programs = preload.Programs(env.Exe)
 	}
 	if err := spec.Suite.built(spec.Programs); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (
 // suiteOf reads the suite that the options name.
 func (o *options) suiteOf(env cli.Env) (Suite, error) {
 	if o.suite == "" {
-		o.suite = shipped.Suite(env.Exe, "micro.toml")
+		o.suite = preload.Suite(env.Exe, "micro.toml")
 	}
 	if err := o.Check(Rounds); err != nil {
 		return Suite{}, err

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 )
 
 // A Suite is a file of programs.
@@ -41,7 +41,7 @@ type Metric struct {
 // ReadSuite reads and checks a suite file.
 func ReadSuite(path string) (Suite, error) {
 	var s Suite
-	if err := shipped.Read(path, "suite", &s); err != nil {
+	if err := preload.ReadSuite(path, "suite", &s); err != nil {
 		return s, err
 	}
 	if err := s.check(); err != nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/term"
@@ -176,7 +175,7 @@ func compareSetup(fs *pflag.FlagSet) cli.Action {
 
 // A Change compares one row of one allocator in the results A and B. Its ratio is above 1 if B is worse.
 type Change struct {
-	estimate.Comparison
+	result.Comparison
 	Row       result.Row
 	Allocator string
 	A, B      float64 // medians
@@ -194,11 +193,11 @@ func Changes(a, b *result.Results, only string) []Change {
 			if len(x) == 0 || len(y) == 0 || only != "" && c.Name != only {
 				continue
 			}
-			change := Change{Row: row, Allocator: c.Name, A: estimate.Median(x), B: estimate.Median(y)}
+			change := Change{Row: row, Allocator: c.Name, A: result.Median(x), B: result.Median(y)}
 			if row.Better == result.Higher {
-				change.Comparison = estimate.CompareApart(x, y)
+				change.Comparison = result.CompareApart(x, y)
 			} else {
-				change.Comparison = estimate.CompareApart(y, x)
+				change.Comparison = result.CompareApart(y, x)
 			}
 			out = append(out, change)
 		}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -22,11 +21,11 @@ const (
 // A Cell holds one allocator's value of a row, its spread and its ratio to the reference.
 type Cell struct {
 	Median     float64
-	Range      estimate.Interval
-	Bootstrap  estimate.Interval // of the median
+	Range      result.Interval
+	Bootstrap  result.Interval // of the median
 	Rounds     int
 	Cost       float64 // how many times worse than the reference, by the medians; below 1 is better
-	Comparison estimate.Comparison
+	Comparison result.Comparison
 	Best       bool // the best of the row
 	Reference  bool // the reference of the row's ratios
 	Noise      bool // no difference from the reference is shown
@@ -86,8 +85,8 @@ func summarise(values map[int]float64) Cell {
 		return Cell{Median: math.NaN()}
 	}
 	return Cell{
-		Median: estimate.Median(list), Range: estimate.Range(list), Rounds: len(list),
-		Bootstrap: estimate.Bootstrap(list, estimate.Median, estimate.Confidence, 1),
+		Median: result.Median(list), Range: result.Range(list), Rounds: len(list),
+		Bootstrap: result.Bootstrap(list, result.Median, result.Confidence, 1),
 	}
 }
 
@@ -129,7 +128,7 @@ func (c *Cell) measure(row result.Row, reference Cell, own, theirs map[int]float
 			a, b = append(a, own[round]), append(b, value)
 		}
 	}
-	c.Comparison = estimate.Compare(a, b)
+	c.Comparison = result.Compare(a, b)
 	c.Noise = !c.Reference && c.Rounds > 0 && !c.Comparison.Differs()
 }
 
@@ -172,7 +171,7 @@ func GeoMeans(lines []Line, metric string, keep func(best float64) bool) (means 
 		for j := range costs {
 			column[j] = costs[j][i]
 		}
-		means = append(means, estimate.GeoMean(column))
+		means = append(means, result.GeoMean(column))
 	}
 	return means, rows
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/figures"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
@@ -174,7 +173,7 @@ func verdicts(r *result.Results, goal advice.Goal) (chosen *verdict, others []ve
 		if !ok {
 			continue
 		}
-		v := verdict{Title: g.Title, Allocators: r.Allocators, Confidence: fmt.Sprintf("%g %%", estimate.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Allocator.Name,
+		v := verdict{Title: g.Title, Allocators: r.Allocators, Confidence: fmt.Sprintf("%g %%", result.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Allocator.Name,
 			Recipes: advice.Deploy(judged.Standings[0].Allocator, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
@@ -205,7 +204,7 @@ func costText(s advice.Standing) string {
 	return fmt.Sprintf("%.3f", s.Cost)
 }
 
-func ratioText(c estimate.Comparison) string {
+func ratioText(c result.Comparison) string {
 	if c.Rounds < 2 {
 		return ""
 	}

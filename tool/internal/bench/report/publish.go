@@ -9,7 +9,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 
 	"github.com/spf13/pflag"
 )
@@ -30,7 +30,7 @@ func publishSetup(fs *pflag.FlagSet) cli.Action {
 	rows := fs.String("layout", "", "the `file` that lists columns and rows of the table (default: results.toml of the source tree or of the package)")
 	return cli.Arguments(2, 2, "the folder of the results and the folder to write", func(_ context.Context, env cli.Env, args []string) error {
 		if *rows == "" {
-			*rows = shipped.Suite(env.Exe, "results.toml")
+			*rows = preload.Suite(env.Exe, "results.toml")
 		}
 		layout, err := ReadLayout(*rows)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 )
 
 // A Layout describes the table and the plot of a README.
@@ -55,7 +55,7 @@ type Row struct {
 // ReadLayout reads and checks a layout file.
 func ReadLayout(path string) (Layout, error) {
 	var l Layout
-	err := shipped.Read(path, "layout", &l)
+	err := preload.ReadSuite(path, "layout", &l)
 	if err != nil {
 		return l, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 
 	"github.com/spf13/pflag"
 )
@@ -97,5 +97,5 @@ func layoutOf(file, exe string) string {
 	if _, err := os.Stat(beside); err == nil {
 		return beside
 	}
-	return shipped.Suite(exe, "readme.toml")
+	return preload.Suite(exe, "readme.toml")
 }

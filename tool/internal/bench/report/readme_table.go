@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
 	"github.com/granary-allocator/granary/tool/internal/bench/figures"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
@@ -110,7 +109,7 @@ func worse(r *result.Results, row result.Row, allocator, best string) bool {
 			a, b = append(a, x), append(b, y)
 		}
 	}
-	return estimate.Compare(a, b).Differs()
+	return result.Compare(a, b).Differs()
 }
 
 // mean shows the geometric means over all programs.

@@ -1,5 +1,6 @@
-// Package result holds the values that a benchmark measured and their files: samples of one run, the
-// results of all runs, and the folder that keeps them.
+// Package result holds the values that a benchmark measured and their files: samples of one run, the results of
+// all runs, and the folder that keeps them. It also computes their statistics: quantiles, confidence intervals,
+// ratios and means.
 package result
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 )
 
 // A Scenario is a server or program with its load, under which allocators are compared.
@@ -71,7 +71,7 @@ func (n Need) Find() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("find the command's own folder: %w", err)
 		}
-		return shipped.Program(exe, n.Program)
+		return preload.BenchProgram(exe, n.Program)
 	}
 	// Not resolved further: some programs are links that go by the name they are called.
 	if path, err := exec.LookPath(n.Program); err == nil {

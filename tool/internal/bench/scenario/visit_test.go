@@ -16,13 +16,13 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
 )
 
 func glibc(t *testing.T) allocators.Allocator {
 	t.Helper()
-	finder := allocators.Finder{LibraryDirs: shipped.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
+	finder := allocators.Finder{LibraryDirs: preload.LibraryDirs(), FindGranary: func() (string, error) { return "", errors.New("not needed") }}
 	selected, _, err := finder.Select("glibc")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/estimate"
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
@@ -81,7 +81,7 @@ func postgresLoad(ctx context.Context, v *scenario.Visit, workload string, clien
 		return r, err
 	}
 	latencies, err := pgbenchLatencies(logs)
-	r.quantile = func(share float64) float64 { return estimate.Quantile(latencies, share) }
+	r.quantile = func(share float64) float64 { return result.Quantile(latencies, share) }
 	return r, err
 }
 

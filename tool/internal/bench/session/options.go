@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 
 	"github.com/spf13/pflag"
 )
@@ -79,9 +79,9 @@ func (o *Options) Check(rounds Rounds) error {
 // Select finds the allocators that the options ask for.
 func (o *Options) Select(env cli.Env) ([]allocators.Allocator, []string, error) {
 	finder := allocators.Finder{
-		LibraryDirs: shipped.LibraryDirs(),
+		LibraryDirs: preload.LibraryDirs(),
 		PeersDir:    allocators.PeersDir(env.Getenv),
-		FindGranary: func() (string, error) { return shipped.Library(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
+		FindGranary: func() (string, error) { return preload.Library(o.Lib, env.Getenv("GRANARY_LIB"), env.Exe) },
 	}
 	selected, notes, err := finder.Select(string(o.Allocators))
 	if err == nil && o.Variants {

@@ -16,7 +16,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
@@ -50,7 +50,7 @@ type runner struct {
 func (o options) run(ctx context.Context, env cli.Env, now func() time.Time) error {
 	path := o.suite
 	if path == "" {
-		path = shipped.Suite(env.Exe, "full.toml")
+		path = preload.Suite(env.Exe, "full.toml")
 	}
 	s, err := Read(path)
 	if err == nil {

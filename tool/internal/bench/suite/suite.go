@@ -13,7 +13,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/services"
 	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
-	"github.com/granary-allocator/granary/tool/internal/shipped"
+	"github.com/granary-allocator/granary/tool/internal/preload"
 
 	"github.com/spf13/pflag"
 )
@@ -39,7 +39,7 @@ type Entry struct {
 // Read reads and checks a suite file.
 func Read(path string) (Suite, error) {
 	var s Suite
-	if err := shipped.Read(path, "suite", &s); err != nil {
+	if err := preload.ReadSuite(path, "suite", &s); err != nil {
 		return s, err
 	}
 	for i, e := range s.Entries {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
-	"github.com/granary-allocator/granary/tool/internal/model/radix"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 
@@ -126,7 +125,7 @@ func TestNodesAreThoseOfTheRealRadixTree(t *testing.T) {
 			form string
 			keys uint64
 		}{{"{hex:16}", 20_000}, {"{bytes:16}", 20_000}, {"{digits:10}------", 5_000}, {"id:{letters:13}", 20_000}, {"0123456789{seq:6}", 23_456}} {
-			k, err := radix.ParseKey(c.form)
+			k, err := ParseKey(c.form)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +142,7 @@ func TestNodesAreThoseOfTheRealRadixTree(t *testing.T) {
 }
 
 // made are different keys of a form.
-func made(k radix.Key, count uint64, r *rand.Rand) [][]byte {
+func made(k Key, count uint64, r *rand.Rand) [][]byte {
 	seen := map[string]bool{}
 	var out [][]byte
 	for n := uint64(0); uint64(len(out)) < count; n++ {

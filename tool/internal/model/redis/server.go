@@ -1,5 +1,7 @@
-// Package redis computes the requests that the structures of a Redis server make of its allocator, from
-// what is stored and not from a server that stores it. docs/design/model.md derives the forms.
+// Package redis computes the requests that the structures of a Redis server make of its allocator, from what
+// is stored and not from a server that stores it. docs/design/model.md derives the forms. What is stored comes
+// from options, from a dump file (all keys, one value in memory at a time), or from a running server (a bounded
+// sample).
 package redis
 
 import (

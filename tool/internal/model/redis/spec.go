@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
-	"github.com/granary-allocator/granary/tool/internal/model/radix"
 )
 
 // A Form describes the elements of a value: strings of one length, or the numbers from 0 upward.
@@ -37,7 +36,7 @@ func ParseForm(text string) (Form, error) {
 	if text != "uuid" && !strings.Contains(text, "{") {
 		return Form{}, fmt.Errorf("%q is neither a length nor a form: give %s", text, FormHelp)
 	}
-	k, err := radix.ParseKey(text)
+	k, err := ParseKey(text)
 	if err != nil {
 		return Form{}, err
 	}
@@ -139,7 +138,7 @@ const firstID = 1_700_000_000_000
 // stream lays out the entries of a stream that come one a millisecond. Its nodes are listpacks that begin
 // with the names of the fields.
 func (s Spec) stream(v *Value) {
-	var tree radix.Counter
+	var tree Counter
 	packs := map[uint64]uint64{}
 	l := s.Server.Limits
 	field := s.Member.element(0)

@@ -1,7 +1,5 @@
 package redis
 
-import "github.com/granary-allocator/granary/tool/internal/model/radix"
-
 // A Value collects the elements of one value, so that its requests are known in each encoding. It can be
 // used again after Reset.
 type Value struct {
@@ -251,12 +249,12 @@ func (v *Value) skiplist(p Parts) {
 func skipNode(levels int) uint64 { return 24 + 16*uint64(levels) }
 
 // Stream adds the nodes of a stream: listpacks of these sizes, under keys that are in order.
-func (v *Value) Stream(nodes *radix.Counter, listpacks map[uint64]uint64) {
+func (v *Value) Stream(nodes *Counter, listpacks map[uint64]uint64) {
 	p := Parts{}
 	p.Add(Streams, streamSize, 1)
 	p.Add(Rax, raxSize, 1)
 	tree := nodes.Tree()
-	tree.Requests(radix.Today, true, func(size uint64, count float64) { p.Add(Rax, size, count) })
+	tree.Requests(Today, true, func(size uint64, count float64) { p.Add(Rax, size, count) })
 	for bytes, count := range listpacks {
 		p.Add(Listpacks, bytes, float64(count))
 	}
