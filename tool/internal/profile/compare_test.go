@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,9 +17,11 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
+	"connectrpc.com/connect"
 	pprofile "github.com/google/pprof/profile"
 	googlev1 "github.com/grafana/pyroscope/api/gen/proto/go/google/v1"
-	"google.golang.org/protobuf/encoding/protojson"
+	querierv1 "github.com/grafana/pyroscope/api/gen/proto/go/querier/v1"
+	"github.com/grafana/pyroscope/api/gen/proto/go/querier/v1/querierv1connect"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -99,33 +105,88 @@ func TestCompareCountsByShare(t *testing.T) {
 	}
 }
 
-// Files of one build are added up, whatever server wrote them; a profile compared with itself has not grown.
-func TestCompareAddsUpAndReadsPyroscopesAnswers(t *testing.T) {
-	p := grown(t, map[string]int64{"a": 100, "b": 300})
+// merged is a profile as Pyroscope's querier answers it.
+func merged(t *testing.T, p *pprofile.Profile) *googlev1.Profile {
+	t.Helper()
 	var raw bytes.Buffer
 	if err := p.WriteUncompressed(&raw); err != nil {
 		t.Fatal(err)
 	}
-	merged := &googlev1.Profile{} // the answer of SelectMergeProfile
-	if err := proto.Unmarshal(raw.Bytes(), merged); err != nil {
+	m := &googlev1.Profile{}
+	if err := proto.Unmarshal(raw.Bytes(), m); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := proto.Marshal(merged)
+	return m
+}
+
+// querier is Pyroscope's querier, which knows one profile.
+type querier struct {
+	querierv1connect.UnimplementedQuerierServiceHandler
+	profile *googlev1.Profile
+}
+
+func (q querier) SelectMergeProfile(_ context.Context, r *connect.Request[querierv1.SelectMergeProfileRequest]) (*connect.Response[googlev1.Profile], error) {
+	if r.Msg.ProfileTypeID != "memory:inuse_space:bytes:space:bytes" || r.Msg.LabelSelector != `{service_name="app"}` || r.Msg.End <= r.Msg.Start {
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("another query"))
+	}
+	return connect.NewResponse(q.profile), nil
+}
+
+// asked is the answer to the request of docs/guides/heap-profile.md, through Pyroscope's own code for it.
+func asked(t *testing.T, m *googlev1.Profile) []byte {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(querierv1connect.NewQuerierServiceHandler(querier{profile: m}))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	const request = `{"profileTypeID": "memory:inuse_space:bytes:space:bytes", "labelSelector": "{service_name=\"app\"}",
+		"start": 1700000000000, "end": 1700003600000}`
+	response, err := http.Post(server.URL+"/querier.v1.QuerierService/SelectMergeProfile", "application/json", strings.NewReader(request))
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := save(t, "render.pb.gz", p), save(t, "merged.pb", answer)
-	text, code := compare(t, one+","+two, two)
-	if code != 0 || strings.Count(text, "+0.0 points") != 2 || !strings.Contains(text, "800 B before, 400 B after") {
-		t.Errorf("code %d:\n%s", code, text)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s (%v)", response.Status, answer, err)
 	}
-	answer, err = protojson.Marshal(merged)
+	return answer
+}
+
+// Files of one build are added up, whatever server wrote them; a profile compared with itself has not grown.
+func TestCompareAddsUpAndReadsPyroscopesAnswers(t *testing.T) {
+	p := grown(t, map[string]int64{"a": 100, "b": 300})
+	binary, err := proto.Marshal(merged(t, p)) // profilecli writes it compressed, which save does for one
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, code = compare(t, one, save(t, "merged.json", answer))
-	if code == 0 || !strings.Contains(text, "ask Pyroscope's /pyroscope/render for format=pprof") {
-		t.Errorf("code %d: %s", code, text)
+	one, two, three := save(t, "profilecli.pb.gz", p), save(t, "answer.pb", binary), save(t, "answer.json", asked(t, merged(t, p)))
+	got, code := compare(t, one+","+two, three)
+	if code != 0 || strings.Count(got, "+0.0 points") != 2 || !strings.Contains(got, "800 B before, 400 B after") {
+		t.Errorf("code %d:\n%s", code, got)
+	}
+}
+
+// Parca writes one value for each sample, the labels of the series with it, mappings that claim to have functions, and
+// locations whose function it does not know.
+func TestCompareReadsParcasFiles(t *testing.T) {
+	parca := func(bytes map[string]int64) string {
+		p := grown(t, bytes)
+		p.SampleType, p.PeriodType = p.SampleType[1:], &pprofile.ValueType{Type: "space", Unit: "bytes"}
+		p.Mapping = []*pprofile.Mapping{{ID: 1, Start: 0x1000, Limit: 0x9000, File: "/srv/app", BuildID: "abc", HasFunctions: true}}
+		unknown := &pprofile.Location{ID: uint64(len(p.Location) + 1), Mapping: p.Mapping[0], Address: 0x1234}
+		p.Location = append(p.Location, unknown)
+		for _, s := range p.Sample {
+			s.Value, s.Label = s.Value[1:], map[string][]string{"service_name": {"app"}, "pid": {"7"}}
+		}
+		p.Sample = append(p.Sample, &pprofile.Sample{Location: []*pprofile.Location{unknown}, Value: []int64{bytes["a"]}})
+		return save(t, "parca.pb.gz", p)
+	}
+	got, code := compare(t, parca(map[string]int64{"a": 100, "b": 200}), parca(map[string]int64{"a": 300, "b": 200}))
+	for _, want := range []string{"400 B before, 800 B after", "+12.5 points 25.0 % 37.5 % a", "+12.5 points 25.0 % 37.5 % [no name, in app]", "-25.0 points 50.0 % 25.0 % b"} {
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
+			t.Errorf("code %d, no %q in\n%s", code, want, got)
+		}
 	}
 }
 
@@ -146,6 +207,9 @@ func TestCompareExplainsBadFiles(t *testing.T) {
 		{"page", []byte("<!DOCTYPE html><html>"), "is a web page, not a profile"},
 		{"half", whole[:len(whole)/2], "is cut off: fetch the profile again"},
 		{"text", []byte("hello there"), "is not a profile that can be read"},
+		{"render.json", []byte(`{"version":1,"flamebearer":{"names":["total"]}}`), "is a flame graph of Pyroscope's /pyroscope/render"},
+		{"nothing.json", []byte("{}"), "is an empty profile"},
+		{"results.json", []byte(`{"schema":2}`), "is JSON, not a profile: `granary bench compare`"},
 		{"cpu", cpu, "the earlier profile has no cpu but inuse_objects and inuse_space"},
 		{"zero", grown(t, map[string]int64{"a": 0}), "one of the profiles holds no inuse_space"},
 	} {

@@ -172,7 +172,7 @@ func load(ctx context.Context, env cli.Env, paths []string) (*profile.Profile, [
 // maxProfile is the largest file that is read.
 const maxProfile = 1 << 30
 
-// Load reads a profile: of pprof's form, in all its variants, or jemalloc's text.
+// Load reads a profile: of pprof's form, in all its variants, Pyroscope's JSON, or jemalloc's text.
 func Load(path string) (*profile.Profile, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder, not a profile: name a file; `granary bench compare` compares folders of results", path)
@@ -187,8 +187,11 @@ func Load(path string) (*profile.Profile, error) {
 		return nil, err
 	}
 	parse := profile.ParseData
-	if bytes.HasPrefix(data, []byte("heap_v2/")) {
+	switch {
+	case bytes.HasPrefix(data, []byte("heap_v2/")):
 		parse = func(data []byte) (*profile.Profile, error) { return parseHeapV2(string(data)) }
+	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+		parse = parsePyroscopeJSON
 	}
 	p, err := parse(data)
 	if err != nil {
@@ -207,9 +210,11 @@ func noProfile(data []byte, err error) string {
 	case len(text) == 0:
 		return "is empty: fetch the profile again"
 	case text[0] == '<':
-		return "is a web page, not a profile: download it in pprof's form (Pyroscope: format=pprof; Parca: Download pprof)"
+		return "is a web page, not a profile: download it in pprof's form (Pyroscope: Export, pprof; Parca: Download pprof)"
+	case bytes.Contains(text, []byte(`"flamebearer"`)):
+		return "is a flame graph of Pyroscope's /pyroscope/render, not a profile: fetch SelectMergeProfile, or use `profilecli query profile`"
 	case text[0] == '{' || text[0] == '[':
-		return "is JSON, not a profile: `granary bench compare` reads results of `granary bench`; for a profile ask Pyroscope's /pyroscope/render for format=pprof, and its querier API with the header Content-Type: application/proto"
+		return "is JSON, not a profile: `granary bench compare` reads results of `granary bench`; of Pyroscope's answers SelectMergeProfile's is a profile"
 	case bytes.HasPrefix(data, []byte("gran")):
 		return "is a trace, not a profile: `granary trace diff` compares traces"
 	case bytes.HasPrefix(data, []byte(gzipMagic)) && errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "unexpected EOF"):
