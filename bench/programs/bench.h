@@ -1,7 +1,8 @@
 // Shared by the benchmark programs: arguments, clock, random numbers, memory that does not come
 // from malloc, resident set readers, a latency histogram and the one output format.
 //
-// Output: lines `metric <name> <value> <unit>` on standard output. Bookkeeping is in Mapped<T>,
+// Output: lines `metric <name> <value> <unit>` on standard output, and `point <name> <seconds>
+// <bytes>` for what changes over time. Bookkeeping is in Mapped<T>,
 // which comes from mmap; OwnRss() subtracts it, so that the reported RSS is that of the allocator.
 #pragma once
 
@@ -64,6 +65,12 @@ inline void Sleep(double seconds) {
 inline void Report(const char* name, double value, const char* unit) {
   char line[160];
   int length = std::snprintf(line, sizeof line, "metric %s %.6g %s\n", name, value, unit);
+  if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) != length) std::_Exit(1);
+}
+
+inline void ReportPoint(const char* name, double seconds, double bytes) {
+  char line[160];
+  int length = std::snprintf(line, sizeof line, "point %s %.3f %.0f\n", name, seconds, bytes);
   if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) != length) std::_Exit(1);
 }
 

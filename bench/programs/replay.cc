@@ -141,10 +141,10 @@ void Start(uint32_t thread) {
   pthread_attr_destroy(&attributes);
 }
 
-// Reads RSS every few milliseconds, from a file that is already open.
+// Reads RSS every few milliseconds, from a file that is already open, and keeps its course.
 class Sampler {
  public:
-  Sampler() : file_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {
+  Sampler() : file_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)), start_(bench::Now()) {
     if (file_ < 0 || pthread_create(&thread_, nullptr, Run, this) != 0)
       bench::Fail("RSS cannot be sampled");
   }
@@ -153,10 +153,19 @@ class Sampler {
     stop_.store(true);
     pthread_join(thread_, nullptr);
     close(file_);
-    return sum_ / static_cast<double>(samples_) - static_cast<double>(bench::mapped_bytes);
+    return sum_ / static_cast<double>(samples_);
+  }
+  void ReportCourse() {
+    for (size_t i = 0; i < used_; ++i)
+      bench::ReportPoint("RSS", course_[i].seconds, course_[i].rss);
   }
 
  private:
+  struct Point {
+    double seconds, rss;
+  };
+  static constexpr size_t kPoints = 2048;
+
   static void* Run(void* self) {
     auto* sampler = static_cast<Sampler*>(self);
     do {
@@ -172,16 +181,29 @@ class Sampler {
     text[length] = '\0';
     const char* resident = std::strchr(text, ' ');
     if (resident == nullptr) return;
-    sum_ += static_cast<double>(std::strtoull(resident, nullptr, 10)) *
-            static_cast<double>(sysconf(_SC_PAGESIZE));
-    ++samples_;
+    double rss = static_cast<double>(std::strtoull(resident, nullptr, 10)) *
+                     static_cast<double>(sysconf(_SC_PAGESIZE)) -
+                 static_cast<double>(bench::mapped_bytes);
+    sum_ += rss;
+    if (samples_++ % every_ == 0) Keep({bench::Now() - start_, rss});
+  }
+  // Of a long replay, every second point, then every fourth, and so on.
+  void Keep(Point point) {
+    if (used_ == kPoints) {
+      for (used_ = 0; used_ < kPoints / 2; ++used_) course_[used_] = course_[2 * used_];
+      every_ *= 2;
+    }
+    course_[used_++] = point;
   }
 
   int file_;
   pthread_t thread_;
   std::atomic<bool> stop_{false};
+  double start_;
   double sum_ = 0;
   size_t samples_ = 0;
+  bench::Mapped<Point> course_{kPoints};
+  size_t used_ = 0, every_ = 1;
 };
 
 const char* PlanOf(int argc, char** argv) {
@@ -226,4 +248,5 @@ int main(int argc, char** argv) {
                 static_cast<double>(bench::PeakRss() - bench::mapped_bytes) / bench::kMiB, "MiB");
   bench::Report("mean_RSS", mean / bench::kMiB, "MiB");
   bench::Report("end_RSS", bench::OwnMiB(), "MiB");
+  sampler.ReportCourse();
 }

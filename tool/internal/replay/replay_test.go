@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 	"github.com/granary-allocator/granary/tool/internal/trace"
@@ -228,14 +230,28 @@ func command(t *testing.T, args ...string) (string, error) {
 
 func TestCommandComparesAllocators(t *testing.T) {
 	replay := testkit.BenchProgram(t, "replay")
-	path := recorded(t, testkit.Compile(t, program, "-pthread"))
-	out, err := command(t, path, "--programs", filepath.Dir(replay), "--allocators", "glibc", "--rounds", "1")
+	path, folder := recorded(t, testkit.Compile(t, program, "-pthread")), t.TempDir()
+	out, err := command(t, path, "--programs", filepath.Dir(replay), "--allocators", "glibc", "--rounds", "1", "--out", folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"replay, s", "peak_RSS, MiB", "page faults"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	results, err := result.Read(filepath.Join(folder, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(results.Series, func(s result.Series) bool { return s.Metric == "RSS" && s.Allocator == "glibc" })
+	if i < 0 || len(results.Series[i].Points) == 0 {
+		t.Fatalf("no RSS over time in %+v", results.Series)
+	}
+	peak := results.Values("glibc", result.Key{Phase: "replay", Metric: "peak_RSS"})[0]
+	for _, p := range results.Series[i].Points {
+		if p[1] <= 0 || p[1]/(1<<20) > peak+1 {
+			t.Errorf("RSS of %.0f bytes after %.3f s, with a peak of %.1f MiB", p[1], p[0], peak)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Alloca
 	return sample, printed(&sample, program, output)
 }
 
-// printed records the metrics that a program must print.
+// printed records the metrics that a program must print, and the series that it may print.
 func printed(sample *result.Sample, program Program, output string) error {
 	values := parseMetrics(output)
 	for _, m := range program.Metrics {
@@ -77,7 +77,11 @@ func printed(sample *result.Sample, program Program, output string) error {
 		}
 		sample.Set(program.Name, m.Name, value)
 	}
-	return nil
+	series, err := parseSeries(program.Name, output)
+	for _, s := range series {
+		sample.Trace(s)
+	}
+	return err
 }
 
 // effective checks that an allocator takes effect in a program of this machine. The program is `sleep`,

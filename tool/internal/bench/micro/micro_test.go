@@ -100,6 +100,20 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
+func TestParseSeries(t *testing.T) {
+	got, err := parseSeries("p", "metric a 1 s\npoint RSS 0.5 100\npoint b 0 7\npoint RSS 1 200\n")
+	want := []result.Series{
+		{Phase: "p", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0.5, 100}, {1, 200}}},
+		{Phase: "p", Metric: "b", Unit: "bytes", Points: [][2]float64{{0, 7}}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("series %v, %v", got, err)
+	}
+	if _, err := parseSeries("p", "point RSS soon 100\n"); err == nil || !strings.Contains(err.Error(), "RSS over time, of p") {
+		t.Error(err)
+	}
+}
+
 // micro runs the command under the system's allocator, once under its own name and once as a peer.
 func micro(t *testing.T, suiteText, program string, more ...string) (stdout string, err error) {
 	t.Helper()

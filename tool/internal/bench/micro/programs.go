@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
@@ -158,7 +159,10 @@ func (p Program) Arguments(quick bool) []string {
 	return p.Args
 }
 
-var metricLine = regexp.MustCompile(`(?m)^metric (\S+) (\S+)`)
+var (
+	metricLine = regexp.MustCompile(`(?m)^metric (\S+) (\S+)`)
+	pointLine  = regexp.MustCompile(`(?m)^point (\S+) (\S+) (\S+)`)
+)
 
 // parseMetrics reads the lines that a program printed.
 func parseMetrics(output string) map[string]string {
@@ -167,4 +171,23 @@ func parseMetrics(output string) map[string]string {
 		out[match[1]] = match[2]
 	}
 	return out
+}
+
+// parseSeries reads what a program printed over time, lines `point NAME SECONDS BYTES`, in the order of the names.
+func parseSeries(program, output string) ([]result.Series, error) {
+	var out []result.Series
+	for _, match := range pointLine.FindAllStringSubmatch(output, -1) {
+		seconds, err1 := strconv.ParseFloat(match[2], 64)
+		bytes, err2 := strconv.ParseFloat(match[3], 64)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("%s over time, of %s: %w", match[1], program, err)
+		}
+		i := slices.IndexFunc(out, func(s result.Series) bool { return s.Metric == match[1] })
+		if i < 0 {
+			i = len(out)
+			out = append(out, result.Series{Phase: program, Metric: match[1], Unit: "bytes"})
+		}
+		out[i].Points = append(out[i].Points, [2]float64{seconds, bytes})
+	}
+	return out, nil
 }
