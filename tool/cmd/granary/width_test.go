@@ -81,7 +81,7 @@ while True:
 		"profile PID --seconds 1 --alloc", "leaks PID --for 3s", "cold PID --seconds 1", "calls PID --seconds 1", "ctl PID flush", "status", "peers list",
 		"model redis --keys 1M --value 100", "model memcached --keys 1M --value 100", "model container map --count 1M",
 		"model mariadb --connections 100", "model rax --keys 1000 --key {hex:8}",
-		"trace info TRACE", "trace top TRACE", "trace lifetimes TRACE", "trace diff TRACE TRACE",
+		"trace info TRACE", "trace top TRACE", "trace lifetimes TRACE", "trace threads TRACE", "trace bound TRACE", "trace diff TRACE TRACE",
 		"simulate TRACE --set dirty_decay_ms=0,1000 --set background_thread=true,false --set huge_pages=never,always --nodes 2 --cpus 4",
 	} {
 		args := strings.Fields(strings.NewReplacer("PID", pid, "TRACE", trace).Replace(line))

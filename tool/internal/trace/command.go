@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Commands are `granary trace info`, `top`, `lifetimes` and `diff`.
+// Commands are those that read a trace: `granary trace info` and its neighbours.
 var Commands = []cli.Command{
 	{
 		Name: "trace info", Usage: "FILE [--json]", Summary: "summarise a trace", Takes: cli.Files,
@@ -25,7 +25,7 @@ var Commands = []cli.Command{
 			{Line: "trace info trace.gtr", Does: "calls, threads and peak"},
 			{Line: "trace info trace.gtr --json", Does: "all figures, also by size"},
 		},
-		Setup: command(writeInfo),
+		Setup: infoSetup,
 	},
 	{
 		Name: "trace top", Usage: "FILE [--stacks] [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes a trace allocates, or where", Takes: cli.Files,
@@ -36,37 +36,68 @@ var Commands = []cli.Command{
 		Setup: topSetup,
 	},
 	{
-		Name: "trace lifetimes", Usage: "FILE [--json]", Summary: "show how long the objects of a trace live, by size", Takes: cli.Files,
-		About:    "Lifetimes are rounded up to a power of two of nanoseconds. An object that realloc moves or resizes ends, and another one begins. REMOTE are those that another thread freed.",
-		Examples: []cli.Example{{Line: "trace lifetimes trace.gtr", Does: "half, 90 % and 99 % of the freed objects lived at most so long"}},
-		Setup:    command(writeLifetimes),
+		Name: "trace lifetimes", Usage: "FILE [--svg PICTURE] [--json]", Summary: "show how long the objects of a trace live, by size", Takes: cli.Files,
+		About: "Lifetimes are rounded up to a power of two of nanoseconds. An object that realloc moves or resizes ends, and another one begins. REMOTE are those that another thread freed.",
+		Examples: []cli.Example{
+			{Line: "trace lifetimes trace.gtr", Does: "half, 90 % and 99 % of the freed objects lived at most so long"},
+			{Line: "trace lifetimes trace.gtr --svg lives.svg", Does: "and which share ended within which time, as curves"},
+		},
+		Setup: lifetimesSetup,
 	},
+	threads,
+	bound,
 	diff,
 }
 
-// command returns the setup of a command that prints a summary.
-func command(write func(io.Writer, Summary)) func(*pflag.FlagSet) cli.Action {
-	return func(fs *pflag.FlagSet) cli.Action {
-		asJSON := fs.Bool("json", false, "print JSON; sizes are bytes, times nanoseconds")
-		return summarized(func(env cli.Env, s Summary) error {
-			if *asJSON {
-				return term.JSON(env.Stdout, s)
-			}
-			write(env.Stdout, s)
-			return nil
-		})
-	}
+func infoSetup(fs *pflag.FlagSet) cli.Action {
+	return printing(fs, writeInfo, func(Summary) error { return nil })
 }
 
-// summarized reads the trace that the argument names.
+func lifetimesSetup(fs *pflag.FlagSet) cli.Action {
+	svg := fs.String("svg", "", "draw the shares of ended objects over their lifetime into this `file`")
+	return printing(fs, writeLifetimes, func(s Summary) error { return drawn(*svg, lifetimeFigure(s)) })
+}
+
+// printing draws a summary, and prints it as a table or as JSON.
+func printing(fs *pflag.FlagSet, write func(io.Writer, Summary), draw func(Summary) error) cli.Action {
+	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes, times nanoseconds")
+	return summarized(func(env cli.Env, s Summary) error {
+		if err := draw(s); err != nil {
+			return err
+		}
+		if *asJSON {
+			return term.JSON(env.Stdout, s)
+		}
+		write(env.Stdout, s)
+		return nil
+	})
+}
+
+// summarized summarizes the trace that the argument names.
 func summarized(act func(cli.Env, Summary) error) cli.Action {
+	return opened(func(env cli.Env, t *Trace) error { return act(env, Summarize(t)) })
+}
+
+// opened opens the trace that the argument names for an action that reads its events. Mistakes in the trace follow on stderr.
+func opened(act func(cli.Env, *Trace) error) cli.Action {
 	return cli.Arguments(1, 1, "the file of a trace", func(_ context.Context, env cli.Env, args []string) error {
-		s, err := read(env, args[0])
+		t, err := Open(args[0])
 		if err != nil {
 			return err
 		}
-		return act(env, s)
+		defer t.Close()
+		if err := act(env, t); err != nil {
+			return err
+		}
+		complain(env, args[0], t)
+		return nil
 	})
+}
+
+func complain(env cli.Env, path string, t *Trace) {
+	for _, damage := range t.Findings.Damage {
+		fmt.Fprintf(env.Stderr, "granary: %s: %s\n", path, damage)
+	}
 }
 
 // read summarizes a trace, and reports mistakes in it on stderr.
@@ -77,9 +108,7 @@ func read(env cli.Env, path string) (Summary, error) {
 	}
 	defer t.Close()
 	s := Summarize(t)
-	for _, damage := range s.Findings.Damage {
-		fmt.Fprintf(env.Stderr, "granary: %s: %s\n", path, damage)
-	}
+	complain(env, path, t)
 	return s, nil
 }
 

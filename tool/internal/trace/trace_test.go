@@ -353,36 +353,39 @@ func TestChangesBetweenTraces(t *testing.T) {
 	}
 }
 
+// call runs one of the commands.
+func call(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	i := slices.IndexFunc(Commands, func(c cli.Command) bool { return c.Name == name })
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	act := Commands[i].Setup(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := act(context.Background(), cli.Env{Stdout: &out, Stderr: &out}, flags.Args())
+	return out.String(), err
+}
+
 func TestCommands(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.gtr")
 	if err := os.WriteFile(path, mixed(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	call := func(name string, args ...string) (string, error) {
-		i := slices.IndexFunc(Commands, func(c cli.Command) bool { return c.Name == name })
-		flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
-		act := Commands[i].Setup(flags)
-		if err := flags.Parse(args); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		err := act(context.Background(), cli.Env{Stdout: &out, Stderr: &out}, flags.Args())
-		return out.String(), err
-	}
 	for name, want := range map[string]string{
-		"trace info": "1,250, 40 MiB requested", "trace top": "LIVE AT PEAK", "trace lifetimes": "REMOTE",
+		"trace info": "1,250, 40 MiB requested", "trace top": "LIVE AT PEAK", "trace lifetimes": "REMOTE", "trace threads": "FREED BY", "trace bound": "PLACED",
 	} {
-		if out, err := call(name, path); err != nil || !strings.Contains(out, want) {
+		if out, err := call(t, name, path); err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	if out, err := call("trace diff", path, path); err != nil || !strings.Contains(out, "Sizes by peak") {
+	if out, err := call(t, "trace diff", path, path); err != nil || !strings.Contains(out, "Sizes by peak") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err := call("trace top", path, "--by", "colour"); err == nil || !strings.Contains(err.Error(), "--by colour is no order") {
+	if _, err := call(t, "trace top", path, "--by", "colour"); err == nil || !strings.Contains(err.Error(), "--by colour is no order") {
 		t.Error(err)
 	}
-	if out, err := call("trace info", "--json", path); err != nil || !strings.Contains(out, `"objects": 1250`) {
+	if out, err := call(t, "trace info", "--json", path); err != nil || !strings.Contains(out, `"objects": 1250`) {
 		t.Errorf("%v\n%.300s", err, out)
 	}
 }
