@@ -3,6 +3,7 @@ package cold
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/procfs"
@@ -51,6 +52,15 @@ func (c *Cost) Add(d Cost) {
 	c.Longest = max(c.Longest, d.Longest)
 }
 
+// NeedSource is an error on a machine that does not tell which pages a process accesses.
+func NeedSource(proc procfs.FS) error {
+	source, err := Open(proc, os.Getpid())
+	if err != nil {
+		return err
+	}
+	return source.Close()
+}
+
 // Open selects the source that this machine offers for process pid. Each needs root.
 func Open(proc procfs.FS, pid int) (Source, error) {
 	idle, noIdle := openIdlePages(proc, pid)
@@ -61,7 +71,7 @@ func Open(proc procfs.FS, pid int) (Source, error) {
 	if noTables == nil {
 		return tables, nil
 	}
-	if errors.Is(noTables, unix.EPERM) || errors.Is(noIdle, unix.EACCES) {
+	if refused := errors.Is(noTables, unix.EPERM) || errors.Is(noIdle, unix.EACCES); refused && os.Geteuid() != 0 {
 		return nil, fmt.Errorf("which pages process %d accesses is told to root only: run the command as root", pid)
 	}
 	return nil, fmt.Errorf("this machine does not tell which pages process %d accesses: there is no idle page tracking (%w), and no page tables (%w)", pid, noIdle, noTables)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -154,5 +155,15 @@ func TestPIDsOfAContainerAreNotThoseOfTheHost(t *testing.T) {
 		if err := firstNamespace(link); (err != nil) != fails {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Root is not told to become root: a kernel may refuse its programs to root as well.
+func TestRootIsToldWhatTheKernelRefuses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("another user is told to become root")
+	}
+	if err := NeedSource(procfs.FS{Root: t.TempDir()}); err != nil && strings.Contains(err.Error(), "as root") {
+		t.Error(err)
 	}
 }

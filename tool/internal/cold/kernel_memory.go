@@ -53,11 +53,11 @@ func openKernelMemory() (m *kernelMemory, err error) {
 	if m.shared, err = m.elements.Memory(); err != nil {
 		return m, fmt.Errorf("map a BPF map: %w", err)
 	}
-	m.program, err = loadIterator("bpf_map_elem", copyTable())
+	m.program, err = loadIterator("task", copyTables(m.elements.FD()))
 	if err != nil {
 		return m, err
 	}
-	m.copier, err = link.AttachIter(link.IterOptions{Program: m.program, Map: m.elements})
+	m.copier, err = link.AttachIter(link.IterOptions{Program: m.program})
 	if err != nil {
 		return m, fmt.Errorf("attach a BPF program: %w", err)
 	}
@@ -90,13 +90,24 @@ func (m *kernelMemory) close() (err error) {
 	return err
 }
 
-// copyTable is a program that runs once for each element of the map. Its argument, struct bpf_iter__bpf_map_elem,
-// points at the element at offset 24, and at nothing after the last one.
-func copyTable() asm.Instructions {
-	const element, end = 24, "end"
+// copyTables is a program that runs once for each task, and does its work at the first one: it copies a table for each
+// element of the map, up to the first element without an address. Its argument, struct bpf_iter__task, points at the
+// iteration's data at offset 0, whose number of the task is at offset 16. (An iterator over the map's own elements would
+// need no loop, but some kernels refuse it.)
+func copyTables(elements int) asm.Instructions {
+	const number, next, end = 16, "next", "end"
 	return asm.Instructions{
-		asm.LoadMem(asm.R6, asm.R1, element, asm.DWord),
-		asm.JEq.Imm(asm.R6, 0, end),
+		asm.LoadMem(asm.R2, asm.R1, 0, asm.DWord),
+		asm.LoadMem(asm.R3, asm.R2, number, asm.DWord),
+		asm.JNE.Imm(asm.R3, 0, end),
+		asm.Mov.Imm(asm.R7, 0),
+		asm.StoreMem(asm.RFP, -4, asm.R7, asm.Word).WithSymbol(next),
+		asm.LoadMapPtr(asm.R1, elements),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, end),
+		asm.Mov.Reg(asm.R6, asm.R0),
 		asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
 		asm.JEq.Imm(asm.R3, 0, end),
 		asm.Mov.Reg(asm.R1, asm.R6),
@@ -104,6 +115,8 @@ func copyTable() asm.Instructions {
 		asm.Mov.Imm(asm.R2, tableBytes),
 		asm.FnProbeReadKernel.Call(),
 		asm.StoreMem(asm.R6, resultAt, asm.R0, asm.DWord),
+		asm.Add.Imm(asm.R7, 1),
+		asm.JLT.Imm(asm.R7, batch, next),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol(end),
 		asm.Return(),
 	}

@@ -32,8 +32,15 @@ var coldData = scenario.Scenario{
 		{Name: "time", Kind: scenario.Duration, Full: "15s", Quick: "6s", Long: "60s", Help: "of each load; memory is cold after a third of it"},
 	},
 	Privileged: true,
-	Prepare:    func(context.Context, *scenario.Shared) error { return cold.NeedSwap(procfs.Live()) },
+	Prepare:    prepareCold,
 	Phases:     coldPhases,
+}
+
+func prepareCold(context.Context, *scenario.Shared) error {
+	if err := cold.NeedSwap(procfs.Live()); err != nil {
+		return err
+	}
+	return cold.NeedSource(procfs.Live())
 }
 
 const (
