@@ -3,7 +3,7 @@
 // turns, so that an object is freed after it was allocated whatever the threads' speeds.
 //
 // A sequence: the same for the program simulate, which runs all threads on one. It has one list, in
-// the order of the trace. tool/internal/replay/plan.go writes both.
+// the order of the trace. tool/internal/trace/replay_plan.go writes both.
 #pragma once
 
 #include <cstdint>

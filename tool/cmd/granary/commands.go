@@ -7,7 +7,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/micro"
 	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/bench/services"
-	"github.com/granary-allocator/granary/tool/internal/bench/suite"
 	"github.com/granary-allocator/granary/tool/internal/calls"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/cold"
@@ -21,12 +20,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/options"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/profile"
-	"github.com/granary-allocator/granary/tool/internal/ps"
-	"github.com/granary-allocator/granary/tool/internal/record"
-	"github.com/granary-allocator/granary/tool/internal/replay"
-	"github.com/granary-allocator/granary/tool/internal/simulate"
-	"github.com/granary-allocator/granary/tool/internal/size"
-	"github.com/granary-allocator/granary/tool/internal/stats"
 	"github.com/granary-allocator/granary/tool/internal/top"
 	"github.com/granary-allocator/granary/tool/internal/trace"
 	"github.com/granary-allocator/granary/tool/internal/why"
@@ -51,8 +44,8 @@ func commands() []cli.Command {
 		in(groupServe, deploy.Commands[0]),
 		in(groupServe, deploy.Commands[1]),
 		in(groupServe, deploy.Commands[2]),
-		in(groupInspect, ps.Row),
-		in(groupInspect, stats.Row),
+		in(groupInspect, top.ListProcesses),
+		in(groupInspect, heap.Stats),
 		in(groupInspect, why.Row),
 		in(groupInspect, top.Row),
 		in(groupInspect, heap.Row),
@@ -66,20 +59,20 @@ func commands() []cli.Command {
 		in(groupInspect, calls.Row),
 		in(groupInspect, ctl.Row),
 		in(groupInspect, doctor.Row),
-		in(groupInspect, size.Row),
+		in(groupInspect, heap.Size),
 		in(groupInspect, exporter.Row),
 	}
 	for _, row := range model.Commands {
 		rows = append(rows, in(groupModel, row))
 	}
-	for _, row := range slices.Concat([]cli.Command{record.Row, replay.Row, simulate.Row}, trace.Commands) {
+	for _, row := range slices.Concat([]cli.Command{trace.Record, trace.Replay, trace.Simulate}, trace.Commands) {
 		rows = append(rows, in(groupTrace, row))
 	}
 	rows = append(rows, in(groupBench, services.Plan))
 	for _, s := range services.All {
 		rows = append(rows, in(groupBench, s.Command()))
 	}
-	for _, row := range slices.Concat([]cli.Command{micro.Command, suite.Command, report.Readme, report.Publish}, report.Commands, allocators.Commands) {
+	for _, row := range slices.Concat([]cli.Command{micro.Command, services.Command, report.Readme, report.Publish}, report.Commands, allocators.Commands) {
 		rows = append(rows, in(groupBench, row))
 	}
 	for _, row := range own() {

@@ -17,7 +17,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
-	"github.com/granary-allocator/granary/tool/internal/testkit/crowd"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -106,7 +105,7 @@ func only(family *dto.MetricFamily) float64 {
 }
 
 // checkScrape compares a scrape with what each process said of itself, and with the kernel.
-func checkScrape(t *testing.T, families map[string]*dto.MetricFamily, many *crowd.Crowd) {
+func checkScrape(t *testing.T, families map[string]*dto.MetricFamily, many *testkit.Crowd) {
 	t.Helper()
 	live, rss := byPID(t, families["granary_live_bytes"]), byPID(t, families["granary_process_resident_memory_bytes"])
 	allocations := byPID(t, families["granary_allocations_total"])
@@ -136,19 +135,19 @@ func checkScrape(t *testing.T, families map[string]*dto.MetricFamily, many *crow
 
 // Half of the processes are short-lived, and some of the others are in PID namespaces of their own.
 func TestEveryProcessOfACrowdIsServedOnce(t *testing.T) {
-	for _, n := range crowd.Sizes(t) {
+	for _, n := range testkit.Sizes(t) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			many := crowd.Start(t, "hold", n/2, crowd.Apart(n/2), n-n/2)
+			many := testkit.Start(t, "hold", n/2, testkit.Apart(n/2), n-n/2)
 			exporter := serveApart(t, "--command", "^"+many.Name+"$", "--max-processes", "1000")
 			checkScrape(t, exporter.scrape(t), many)
 			const scrapes = 20
-			before, served := crowd.UsageOf(t, exporter.pid), 0
+			before, served := testkit.UsageOf(t, exporter.pid), 0
 			for range scrapes {
 				families := exporter.scrape(t)
 				checkScrape(t, families, many)
 				served += len(families["granary_live_bytes"].GetMetric())
 			}
-			after := crowd.UsageOf(t, exporter.pid)
+			after := testkit.UsageOf(t, exporter.pid)
 			t.Logf("%d processes: %.3f s of CPU a scrape, RSS %.1f MiB, peak %.1f MiB", served/scrapes, (after.CPUSeconds-before.CPUSeconds)/scrapes, float64(after.RSS)/(1<<20), float64(after.Peak)/(1<<20))
 			many.EndShort()
 			for range 100 { // until the kernel has removed them

@@ -1,5 +1,5 @@
-// Package heap draws a heap: how full each region of 2 MiB and each slab is, in the terminal and as a
-// picture, and lists its live objects.
+// Package heap shows what a heap holds: its figures, the cost of one allocation, its live objects, and, drawn in the
+// terminal or as a picture, how full each region of 2 MiB and each slab is.
 package heap
 
 import (

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/figures"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
 	"github.com/granary-allocator/granary/tool/internal/model/redis"
@@ -240,20 +240,20 @@ func draw(path string, a Account, allocators []cost.Allocator, memory float64) e
 	case most >= 4e4:
 		unit, label = 1e3, "thousand "+label
 	}
-	f := figures.Figure{Kind: figures.Time, Name: filepath.Base(path), Title: a.Title, XLabel: label, YLabel: "resident memory, GiB"}
+	f := report.Figure{Kind: report.Time, Name: filepath.Base(path), Title: a.Title, XLabel: label, YLabel: "resident memory, GiB"}
 	for _, allocator := range allocators {
-		line := figures.Line{Name: allocator.Name}
+		line := report.Series{Name: allocator.Name}
 		for i := 1; i <= points; i++ {
 			n := most * float64(i) / points
 			y := allocator.Of(a.At(uint64(n))).Resident / (1 << 30)
-			line.Points = append(line.Points, figures.Point{X: n / unit, Y: y, Low: y, High: y})
+			line.Points = append(line.Points, report.Point{X: n / unit, Y: y, Low: y, High: y})
 		}
 		f.Lines = append(f.Lines, line)
 	}
 	limit := memory / (1 << 30)
 	if last := f.Lines[0].Points[points-1].Y; limit < 1.2*last {
-		f.Lines = append(f.Lines, figures.Line{Name: size(memory),
-			Points: []figures.Point{{X: most / points / unit, Y: limit, Low: limit, High: limit}, {X: most / unit, Y: limit, Low: limit, High: limit}}})
+		f.Lines = append(f.Lines, report.Series{Name: size(memory),
+			Points: []report.Point{{X: most / points / unit, Y: limit, Low: limit, High: limit}, {X: most / unit, Y: limit, Low: limit, High: limit}}})
 	}
 	file, err := os.Create(path)
 	if err != nil {

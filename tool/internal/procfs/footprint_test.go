@@ -3,9 +3,6 @@ package procfs
 import (
 	"os"
 	"testing"
-	"time"
-
-	"github.com/granary-allocator/granary/tool/internal/testkit"
 )
 
 func footprintRegion(start, end uint64, perms, path string) Region {
@@ -35,36 +32,6 @@ func TestKindsOfMappings(t *testing.T) {
 		if r.Kind != want[i] {
 			t.Errorf("region %d (%s %s) is %v, want %v", i, r.Perms, r.Path, r.Kind, want[i])
 		}
-	}
-}
-
-func TestStacksOfThreadsAreFound(t *testing.T) {
-	const threads = 64
-	pid := testkit.Python(t, `
-import threading, time
-for _ in range(64): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-print("ready", flush=True)
-time.sleep(60)`).Pid
-	time.Sleep(10 * time.Millisecond)
-	regions, err := Footprint(Live(), pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stacks := 0
-	for _, r := range regions {
-		if r.Kind == Stacks {
-			stacks++
-		}
-	}
-	if stacks != threads+1 {
-		t.Errorf("%d stacks, want %d", stacks, threads+1)
-	}
-	sum, rss := uint64(0), TotalRSS(regions)
-	for _, bytes := range SumByKind(regions) {
-		sum += bytes
-	}
-	if m, err := Live().Memory(pid); err != nil || sum != rss || m.RSS != rss {
-		t.Errorf("kinds sum to %d, regions to %d, smaps_rollup says %d (%v)", sum, rss, m.RSS, err)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
-	"github.com/granary-allocator/granary/tool/internal/testkit/crowd"
 
 	"connectrpc.com/connect"
 	pprofile "github.com/google/pprof/profile"
@@ -60,7 +59,7 @@ func roundsOver(t *testing.T, name string, rate uint64, send func(PushSeries) er
 // Each process that stays has one profile a round, which holds what it holds, also in other PID namespaces; what
 // belongs to processes that ended is let go.
 func TestEveryProcessOfACrowdIsProfiledOnce(t *testing.T) {
-	many := crowd.Start(t, "work", 20, crowd.Apart(20), 20)
+	many := testkit.Start(t, "work", 20, testkit.Apart(20), 20)
 	seen := map[int][]*pprofile.Profile{}
 	agent, said := roundsOver(t, many.Name, 4<<10, func(s PushSeries) error {
 		seen[s.Resource.PID] = append(seen[s.Resource.PID], s.Profile)
@@ -156,7 +155,7 @@ func TestNothingIsLostWhileTheServerIsAway(t *testing.T) {
 
 // A process that does not allocate does not answer: the others do not wait for it, and it is no error.
 func TestIdleProcessesDoNotHoldUpTheOthers(t *testing.T) {
-	many := crowd.Start(t, "hold", 5, 0, 0)
+	many := testkit.Start(t, "hold", 5, 0, 0)
 	agent, said := roundsOver(t, many.Name, DefaultRate, func(PushSeries) error { return nil })
 	for range 3 {
 		agent.round(t.Context())
@@ -194,14 +193,14 @@ func TestTheCostOfTheAgent(t *testing.T) {
 	if os.Getenv("GRANARY_SCALE") == "" {
 		t.Skip("a measurement: run make scale")
 	}
-	for _, n := range crowd.Sizes(t) {
+	for _, n := range testkit.Sizes(t) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { measureAgent(t, n) })
 	}
 }
 
 func measureAgent(t *testing.T, n int) {
 	stay := n / 2
-	many := crowd.Start(t, "work", max(1, stay), 0, n-stay) // the first one tells the rounds
+	many := testkit.Start(t, "work", max(1, stay), 0, n-stay) // the first one tells the rounds
 	server := &counted{profiles: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.Handle(pushv1connect.NewPusherServiceHandler(server))
@@ -220,9 +219,9 @@ func measureAgent(t *testing.T, n int) {
 		}
 	}
 	rounds(3)
-	before := crowd.UsageOf(t, cmd.Process.Pid)
+	before := testkit.UsageOf(t, cmd.Process.Pid)
 	rounds(8)
-	after := crowd.UsageOf(t, cmd.Process.Pid)
+	after := testkit.UsageOf(t, cmd.Process.Pid)
 	t.Logf("%d processes: %.3f s of CPU a round, RSS %.1f MiB, peak %.1f MiB", n, (after.CPUSeconds-before.CPUSeconds)/5, float64(after.RSS)/(1<<20), float64(after.Peak)/(1<<20))
 	for _, m := range many.Stay {
 		if server.of(m.PID) < 5 {

@@ -1,5 +1,5 @@
-// Package testkit holds what tests share: golden files, processes to test against, and the paths of the
-// built library.
+// Package testkit holds what tests share: golden files, one or many processes to test against, and the paths of
+// the built library.
 package testkit
 
 import (

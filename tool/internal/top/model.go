@@ -1,5 +1,6 @@
-// Package top is a live view of processes and their heaps: a list, and one process with its heap and
-// RSS over time. The screens are a function of messages, so tests drive them without a terminal.
+// Package top shows processes with the allocator that each calls, its heap and its RSS: once as the list of
+// `granary ps`, or live as a list and as one process over time. The live screens are a function of messages, so tests drive them without a
+// terminal.
 package top
 
 import (
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/ps"
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -26,7 +26,7 @@ type Model struct {
 	helping       bool
 	note          string // the outcome of the last key, until the next
 
-	list        ps.List
+	list        List
 	listErr     error
 	order       int // index into orders
 	granaryOnly bool
@@ -48,7 +48,7 @@ type Model struct {
 // Messages.
 type (
 	tickMsg   struct{}
-	listMsg   struct{ list ps.List }
+	listMsg   struct{ list List }
 	listErr   struct{ err error }
 	sampleMsg struct {
 		round  int
@@ -124,7 +124,7 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // takeList keeps the cursor on the process it was on.
-func (m *Model) takeList(list ps.List) {
+func (m *Model) takeList(list List) {
 	m.listErr = nil
 	selected := 0
 	if m.cursor < len(m.list.Processes) {
@@ -146,11 +146,11 @@ func (m *Model) arrange(selected int) {
 }
 
 // shown are the rows of the list.
-func (m Model) shown() []ps.Process {
+func (m Model) shown() []Process {
 	if !m.granaryOnly {
 		return m.list.Processes
 	}
-	l := ps.List{Processes: append([]ps.Process(nil), m.list.Processes...)}
+	l := List{Processes: append([]Process(nil), m.list.Processes...)}
 	l.Only("granary")
 	return l.Processes
 }

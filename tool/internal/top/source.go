@@ -9,7 +9,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
-	"github.com/granary-allocator/granary/tool/internal/ps"
 )
 
 // A Sample holds the figures of one process at one moment. Sizes are in bytes.
@@ -35,7 +34,7 @@ type Part struct {
 
 // A Source supplies the data of the screens. Tests use a Source of their own.
 type Source interface {
-	List(ctx context.Context) (ps.List, error)
+	List(ctx context.Context) (List, error)
 	Sample(ctx context.Context, pid int) (Sample, error)
 	Purge(ctx context.Context, pid int) (string, error)
 	Save(pid int, samples []Sample) (string, error)
@@ -58,8 +57,8 @@ type Live struct {
 func (l Live) Now() time.Time { return time.Now() }
 
 // List reads the processes.
-func (l Live) List(ctx context.Context) (ps.List, error) {
-	list, err := ps.Read(ctx, l.Proc, l.PIDs)
+func (l Live) List(ctx context.Context) (List, error) {
+	list, err := Read(ctx, l.Proc, l.PIDs)
 	if err == nil && len(l.PIDs) > 0 && len(list.Processes) == 0 && len(list.Unreadable) > 0 {
 		err = errors.New(list.Unreadable[0].Reason)
 	}
@@ -69,7 +68,7 @@ func (l Live) List(ctx context.Context) (ps.List, error) {
 // Sample reads one process.
 func (l Live) Sample(_ context.Context, pid int) (Sample, error) {
 	s := Sample{Taken: time.Now(), Pressure: pressure(l.Proc)}
-	process, err := ps.One(l.Proc, pid)
+	process, err := One(l.Proc, pid)
 	if err != nil {
 		return s, l.Proc.Explain(pid, err)
 	}

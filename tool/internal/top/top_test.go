@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
-	"github.com/granary-allocator/granary/tool/internal/ps"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -26,10 +25,10 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func (f *fake) Now() time.Time { return start.Add(time.Duration(f.second) * time.Second) }
 
-func (f *fake) List(context.Context) (ps.List, error) {
+func (f *fake) List(context.Context) (List, error) {
 	granary := inspect.Running{Name: "granary", Version: "0.1.0", How: "preloaded"}
 	glibc := inspect.Running{Name: "glibc", Version: "2.36", How: "system"}
-	return ps.List{Processes: []ps.Process{
+	return List{Processes: []Process{
 		{PID: 1, Program: "init", Command: "/sbin/init", Allocator: glibc, RSS: 12 << 20, Heap: 3 << 20},
 		{PID: 812, Program: "redis-server", Live: 600 << 20, Fragmentation: 1.47, Command: "/usr/bin/redis-server *:6379", Allocator: granary, RSS: 900 << 20, Heap: 880 << 20},
 		{PID: 900, Program: "python3", Live: 25 << 20, Fragmentation: 1.2, Command: "python3 a-program-with-a-rather-long-command-line.py --and --many --words", Allocator: granary, RSS: 50 << 20, Heap: 30 << 20},

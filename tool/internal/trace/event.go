@@ -1,4 +1,5 @@
-// Package trace reads the traces that the recorder writes: the allocation calls of a process, in one order over all its threads.
+// Package trace records, shows, repeats and simulates traces. A trace is the allocation calls of a process, in one
+// order over all its threads.
 package trace
 
 import (

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/figures"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
 // drawn writes a figure to a file, if the user named one.
-func drawn(path string, f figures.Figure) error {
+func drawn(path string, f report.Figure) error {
 	if path == "" {
 		return nil
 	}
@@ -27,16 +27,16 @@ func drawn(path string, f figures.Figure) error {
 	return errors.Join(f.SVG(file), file.Close())
 }
 
-func memoryFigure(b Bound) figures.Figure {
-	f := figures.Figure{Kind: figures.Time, Name: "memory", Title: "Memory that an allocator needs at least", XLabel: "s", YLabel: "MiB"}
+func memoryFigure(b Bound) report.Figure {
+	f := report.Figure{Kind: report.Time, Name: "memory", Title: "Memory that an allocator needs at least", XLabel: "s", YLabel: "MiB"}
 	for _, course := range []struct {
 		name string
 		of   Course
 	}{{"live bytes", b.Live}, {"placed by known ends", b.Placed}} {
-		line := figures.Line{Name: course.name}
+		line := report.Series{Name: course.name}
 		for i, bytes := range course.of.Points {
 			y := float64(bytes) / (1 << 20)
-			line.Points = append(line.Points, figures.Point{X: (time.Duration(i) * course.of.step).Seconds(), Y: y, Low: y, High: y})
+			line.Points = append(line.Points, report.Point{X: (time.Duration(i) * course.of.step).Seconds(), Y: y, Low: y, High: y})
 		}
 		if len(line.Points) > 1 {
 			f.Lines = append(f.Lines, line)
@@ -48,25 +48,25 @@ func memoryFigure(b Bound) figures.Figure {
 // drawnSizes is how many ranges of sizes are drawn: those with the most objects.
 const drawnSizes = 6
 
-func lifetimeFigure(s Summary) figures.Figure {
-	f := figures.Figure{Kind: figures.Curve, Name: "lifetimes", Title: "Objects that have ended, by size", XLabel: "lifetime, s", YLabel: "% of the ended objects", LogX: true}
+func lifetimeFigure(s Summary) report.Figure {
+	f := report.Figure{Kind: report.Curve, Name: "lifetimes", Title: "Objects that have ended, by size", XLabel: "lifetime, s", YLabel: "% of the ended objects", LogX: true}
 	groups := slices.DeleteFunc(slices.Clone(s.ByDoubled), func(g Group) bool { return g.Objects == g.AtEnd })
 	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.Objects, a.Objects) })
 	groups = groups[:min(drawnSizes, len(groups))]
 	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Size, b.Size) })
 	for _, g := range groups {
-		f.Lines = append(f.Lines, figures.Line{Name: "up to " + term.Bytes(g.Size), Points: shares(g)})
+		f.Lines = append(f.Lines, report.Series{Name: "up to " + term.Bytes(g.Size), Points: shares(g)})
 	}
 	return f
 }
 
 // shares are how many percent of a group's ended objects lived at most so long, in seconds.
-func shares(g Group) []figures.Point {
+func shares(g Group) []report.Point {
 	ended := uint64(0)
 	for _, n := range g.lives {
 		ended += n
 	}
-	var out []figures.Point
+	var out []report.Point
 	passed := uint64(0)
 	for i, n := range g.lives {
 		passed += n
@@ -74,7 +74,7 @@ func shares(g Group) []figures.Point {
 			continue
 		}
 		y := 100 * float64(passed) / float64(ended)
-		out = append(out, figures.Point{X: (time.Duration(1) << i).Seconds(), Y: y, Low: y, High: y})
+		out = append(out, report.Point{X: (time.Duration(1) << i).Seconds(), Y: y, Low: y, High: y})
 		if passed == ended {
 			break
 		}

@@ -1,5 +1,5 @@
 // Package measure starts a program or a server, sends load to it, and reads its time and memory from the
-// kernel. It leaves no process behind.
+// kernel. A Session does this under each allocator, round by round. It leaves no process behind.
 package measure
 
 import (

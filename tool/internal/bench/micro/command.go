@@ -3,19 +3,19 @@ package micro
 import (
 	"context"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
 )
 
 type options struct {
-	session.Options
+	measure.Options
 	suite, programs, only string
 }
 
 // Rounds are as many in a quick run: its programs are short, not few.
-var Rounds = session.Rounds{Full: 3, Quick: 3}
+var Rounds = measure.Rounds{Full: 3, Quick: 3}
 
 // Command is the row of `granary bench micro` in the table of commands.
 var Command = cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Setup: setup}
@@ -36,8 +36,8 @@ func (o *options) declare(fs *pflag.FlagSet) {
 func (o *options) command(ctx context.Context, env cli.Env) error {
 	x, err := o.open(ctx, env)
 	if err != nil {
-		return session.Ended(err)
+		return measure.Ended(err)
 	}
 	defer x.Close()
-	return session.Ended(x.Run(ctx, 0))
+	return measure.Ended(x.Run(ctx, 0))
 }

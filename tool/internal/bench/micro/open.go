@@ -6,7 +6,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
@@ -15,7 +14,7 @@ import (
 )
 
 // Open reads a command line of `granary bench micro` and the results already in the folder of --out.
-func Open(ctx context.Context, env cli.Env, args []string) (*session.Session, error) {
+func Open(ctx context.Context, env cli.Env, args []string) (*measure.Session, error) {
 	var o options
 	fs := pflag.NewFlagSet("micro", pflag.ContinueOnError)
 	o.declare(fs)
@@ -25,7 +24,7 @@ func Open(ctx context.Context, env cli.Env, args []string) (*session.Session, er
 	return o.open(ctx, env)
 }
 
-func (o *options) open(ctx context.Context, env cli.Env) (*session.Session, error) {
+func (o *options) open(ctx context.Context, env cli.Env) (*measure.Session, error) {
 	suite, err := o.suiteOf(env)
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ type Spec struct {
 }
 
 // OpenSuite opens a session that runs the programs of a suite under each allocator. The options must have been checked.
-func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (*session.Session, error) {
+func OpenSuite(ctx context.Context, env cli.Env, o measure.Options, spec Spec) (*measure.Session, error) {
 	if spec.Programs == "" {
 		spec.Programs = preload.Programs(env.Exe)
 	}
@@ -61,13 +60,13 @@ func OpenSuite(ctx context.Context, env cli.Env, o session.Options, spec Spec) (
 		return nil, err
 	}
 	w := workbench{suite: spec.Suite, dir: spec.Programs, quick: o.Quick, proc: procfs.Live(), environ: env.Environ}
-	results := session.NewResults(env, spec.Scenario, spec.Settings, nil, spec.Suite.Rows())
+	results := measure.NewResults(env, spec.Scenario, spec.Settings, nil, spec.Suite.Rows())
 	w.warmer = newWarmer(results.Machine)
 	results.Notes = append(notes, spec.Notes...)
 	results.Allocators, results.Failures = w.effectiveOf(ctx, selected)
-	return session.Open(env, o, results, session.Workload{
+	return measure.Open(env, o, results, measure.Workload{
 		Allocators: results.Allocators, Subjects: spec.Suite.Names(), Parts: 1,
-		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {
+		Work: func(ctx context.Context, step measure.Step, tick func(string)) (result.Sample, error) {
 			sample, err := w.measure(ctx, step.Subject, step.Allocator)
 			if err == nil {
 				tick("")

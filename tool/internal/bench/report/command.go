@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/term"
@@ -39,7 +38,7 @@ func reportSetup(fs *pflag.FlagSet) cli.Action {
 	name := fs.String("goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
 	service := fs.String("service", "", "the `name` of the service in the lines that deploy the allocator")
 	return cli.Arguments(1, 1, "the folder of the results", func(_ context.Context, env cli.Env, args []string) error {
-		goal, err := advice.Find(*name)
+		goal, err := Find(*name)
 		if err != nil {
 			return cli.Usagef("--goal: %w", err)
 		}
@@ -63,7 +62,7 @@ func reportSetup(fs *pflag.FlagSet) cli.Action {
 }
 
 // again writes the reports of a folder of several scenarios, and their summary.
-func again(env cli.Env, dir string, goal advice.Goal) error {
+func again(env cli.Env, dir string, goal Goal) error {
 	paths, err := result.Files(dir)
 	if err != nil {
 		return err
@@ -93,7 +92,7 @@ func against(r *result.Results) Against {
 }
 
 // Print prints results on a terminal: every row, the advice for a goal, and the remarks.
-func Print(out io.Writer, r *result.Results, goal advice.Goal) {
+func Print(out io.Writer, r *result.Results, goal Goal) {
 	if len(r.Observations) > 0 {
 		who := fmt.Sprintf("%d allocators", len(r.Allocators))
 		if len(r.Allocators) == 1 {
@@ -110,7 +109,7 @@ func Print(out io.Writer, r *result.Results, goal advice.Goal) {
 }
 
 // Markdown is the report as Markdown.
-func Markdown(r *result.Results, goal advice.Goal) []byte {
+func Markdown(r *result.Results, goal Goal) []byte {
 	var page bytes.Buffer
 	against := against(r)
 	Document(&page, r, Tables("Medians", r, against), against)
@@ -121,8 +120,8 @@ func Markdown(r *result.Results, goal advice.Goal) []byte {
 
 // Advise prints the advice for a goal, and if a service is named, the lines that deploy the best allocator
 // there.
-func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) {
-	verdict, ok := advice.Judge(r, goal)
+func Advise(out io.Writer, r *result.Results, goal Goal, service string) {
+	verdict, ok := Judge(r, goal)
 	if !ok || len(r.Allocators) < 2 {
 		return
 	}
@@ -134,7 +133,7 @@ func Advise(out io.Writer, r *result.Results, goal advice.Goal, service string) 
 	if service == "" {
 		return
 	}
-	for _, recipe := range advice.Deploy(verdict.Standings[0].Allocator, service) {
+	for _, recipe := range Deploy(verdict.Standings[0].Allocator, service) {
 		fmt.Fprintf(out, "%s:\n%s\n\n", recipe.Where, recipe.Lines)
 	}
 }

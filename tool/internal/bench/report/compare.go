@@ -1,5 +1,5 @@
-// Package report turns results into tables, Markdown, an HTML page and a summary. It reads results and
-// measures nothing.
+// Package report turns results into tables, plots, Markdown, an HTML page and a summary, and explains which
+// allocator is best for a goal. It reads results and measures nothing.
 package report
 
 import (

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/profile"
 
@@ -57,7 +56,7 @@ func TestCPUTimeIsARunAndByFunction(t *testing.T) {
 	if len(cpu.Remarks) != 1 || !strings.HasPrefix(cpu.Remarks[0], "jemalloc: 19 samples, too few") {
 		t.Errorf("remarks %q", cpu.Remarks)
 	}
-	if err := WriteFolder(dir, r, advice.Goals[0], nil); err != nil {
+	if err := WriteFolder(dir, r, Goals[0], nil); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))

@@ -1,8 +1,6 @@
 package report
 
-import (
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-)
+import ()
 
 // leadRows is the number of rows at the start of a page.
 const leadRows = 5
@@ -12,9 +10,9 @@ type place struct{ goal, phase string }
 
 // leading are the rows at the start of a page: from each goal in turn, the chosen one first, the row in
 // which the allocators differ most. A goal has no two rows of a phase, as these mostly say the same.
-func leading(lines []Line, goal advice.Goal) []Line {
-	goals := []advice.Goal{goal}
-	for _, g := range advice.Goals {
+func leading(lines []Line, goal Goal) []Line {
+	goals := []Goal{goal}
+	for _, g := range Goals {
 		if g.Name != goal.Name {
 			goals = append(goals, g)
 		}
@@ -35,7 +33,7 @@ func leading(lines []Line, goal advice.Goal) []Line {
 
 // widest is the row of a goal with the largest difference between two allocators, -1 without any. If a row
 // has several rounds, only differences that these show are considered.
-func widest(lines []Line, goal advice.Goal, taken map[place]bool) int {
+func widest(lines []Line, goal Goal, taken map[place]bool) int {
 	best, most := -1, 1.0
 	for i, line := range lines {
 		if taken[place{goal.Name, line.Row.Phase}] || !goal.Takes(line.Row) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -35,7 +34,7 @@ func TestThePageBeginsWithTheWidestRowOfEachGoalInTurn(t *testing.T) {
 		lower("a", "p99", "ms"), lower("b", "p99", "ms"),
 		{Phase: "a", Metric: "throughput", Unit: "1/s", Better: result.Higher}, {Phase: "b", Metric: "kept", Unit: "bytes"},
 	}, [][2]float64{{10, 11}, {40, 10}, {30, 10}, {10, 20}, {5, 5}, {1, 9}, {100, 50}, {1, 100}})
-	goal, err := advice.Find("rss")
+	goal, err := Find("rss")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +48,7 @@ func TestThePageBeginsWithTheWidestRowOfEachGoalInTurn(t *testing.T) {
 }
 
 func TestOnlyTheVerdictFiveRowsAndOnePlotAreNotFolded(t *testing.T) {
-	goal, err := advice.Find("throughput")
+	goal, err := Find("throughput")
 	if err != nil {
 		t.Fatal(err)
 	}

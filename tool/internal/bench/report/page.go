@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-	"github.com/granary-allocator/granary/tool/internal/bench/figures"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/term"
@@ -48,7 +46,7 @@ type verdict struct {
 	Text       []string
 	Standings  []standing
 	Pairs      [][]string
-	Recipes    []advice.Recipe
+	Recipes    []Recipe
 	Best       string
 	Confidence string
 }
@@ -81,7 +79,7 @@ type picture struct {
 type noise struct{ Allocator, Round, Seconds, Own, Others, Stolen string }
 
 // WritePage writes the page. The advice for goal is the first one. cpu is nil if no CPU time was sampled.
-func WritePage(out io.Writer, r *result.Results, goal advice.Goal, cpu *CPUTime) error {
+func WritePage(out io.Writer, r *result.Results, goal Goal, cpu *CPUTime) error {
 	c := content{
 		Results: r, CPU: cpu, When: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r.Machine),
 		Legend: Legend(BestOfAll),
@@ -107,15 +105,15 @@ func WritePage(out io.Writer, r *result.Results, goal advice.Goal, cpu *CPUTime)
 }
 
 // draw fills in the pictures.
-func (c *content) draw(r *result.Results, goal advice.Goal) error {
-	if lead, ok := figures.Lead(r, goal); ok {
+func (c *content) draw(r *result.Results, goal Goal) error {
+	if lead, ok := Lead(r, goal); ok {
 		p, err := pictureOf(lead)
 		if err != nil {
 			return err
 		}
 		c.Picture = &p
 	}
-	for _, g := range figures.All(r) {
+	for _, g := range All(r) {
 		shown := group{Title: g.Title, Text: g.Text}
 		for _, f := range g.Figures {
 			p, err := pictureOf(f)
@@ -129,9 +127,9 @@ func (c *content) draw(r *result.Results, goal advice.Goal) error {
 	return nil
 }
 
-func pictureOf(f figures.Figure) (picture, error) {
+func pictureOf(f Figure) (picture, error) {
 	svg, err := f.Inline()
-	return picture{f.Title, f.Kind == figures.Heat, template.HTML(svg)}, err // drawn here, labels escaped by the drawer
+	return picture{f.Title, f.Kind == Heat, template.HTML(svg)}, err // drawn here, labels escaped by the drawer
 }
 
 // compared is the number of rows that compare Granary with a peer.
@@ -147,7 +145,7 @@ func compared(r *result.Results) int {
 	return n
 }
 
-func leadRowsOf(lines []Line, goal advice.Goal) []row {
+func leadRowsOf(lines []Line, goal Goal) []row {
 	var out []row
 	for _, line := range leading(lines, goal) {
 		out = append(out, rowOf(line, line.Row.Phase+": "+Label(line.Row)))
@@ -167,21 +165,21 @@ func machine(m result.Machine) string {
 }
 
 // verdicts are the one about the chosen goal, nil if no row measures it, and those about the other goals.
-func verdicts(r *result.Results, goal advice.Goal) (chosen *verdict, others []verdict) {
-	for _, g := range advice.Goals {
-		judged, ok := advice.Judge(r, g)
+func verdicts(r *result.Results, goal Goal) (chosen *verdict, others []verdict) {
+	for _, g := range Goals {
+		judged, ok := Judge(r, g)
 		if !ok {
 			continue
 		}
 		v := verdict{Title: g.Title, Allocators: r.Allocators, Confidence: fmt.Sprintf("%g %%", result.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Allocator.Name,
-			Recipes: advice.Deploy(judged.Standings[0].Allocator, r.Scenario)}
+			Recipes: Deploy(judged.Standings[0].Allocator, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
 		}
 		for _, s := range judged.Standings {
 			v.Standings = append(v.Standings, standing{s.Allocator.Name, costText(s), ratioText(s.ToBest)})
 		}
-		for i, pairs := range advice.Pairs(r, g) {
+		for i, pairs := range Pairs(r, g) {
 			line := []string{r.Allocators[i].Name}
 			for _, p := range pairs {
 				line = append(line, p.Text())
@@ -197,7 +195,7 @@ func verdicts(r *result.Results, goal advice.Goal) (chosen *verdict, others []ve
 	return chosen, others
 }
 
-func costText(s advice.Standing) string {
+func costText(s Standing) string {
 	if s.Missing > 0 {
 		return term.Counted(s.Missing, "row") + " missing"
 	}

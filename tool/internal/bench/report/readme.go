@@ -12,25 +12,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 )
 
 // A Layout describes the table and the plot of a README.
 type Layout struct {
-	Plot    string   `toml:"plot"` // the file of the plot, beside the README; none where it is empty
-	Columns []Column `toml:"column"`
-	Goals   []Goal   `toml:"goal"`
-	Rows    []Row    `toml:"row"`
+	Plot    string     `toml:"plot"` // the file of the plot, beside the README; none where it is empty
+	Columns []Column   `toml:"column"`
+	Goals   []PlotGoal `toml:"goal"`
+	Rows    []Row      `toml:"row"`
 }
 
-// A Goal is one of those of the advice; the plot has a row for each in each scenario.
-type Goal struct {
+// A PlotGoal is a Goal with its title in the plot, which has a row for each in each scenario.
+type PlotGoal struct {
 	Name  string `toml:"name"`
 	Title string `toml:"title"`
 
-	goal advice.Goal
+	goal Goal
 }
 
 // A Column is an allocator; it uses the first of its names that was measured.
@@ -69,7 +68,7 @@ func ReadLayout(path string) (Layout, error) {
 		}
 	}
 	for i := range l.Goals {
-		if l.Goals[i].goal, err = advice.Find(l.Goals[i].Name); err != nil {
+		if l.Goals[i].goal, err = Find(l.Goals[i].Name); err != nil {
 			return l, fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -137,7 +136,7 @@ func Draw(path, dir string, layout Layout) (Drawing, error) {
 		return d, err
 	}
 	if d.plot = layout.Plot; d.plot != "" {
-		if d.Image, err = plot(results, layout); err != nil {
+		if d.Image, err = readmePlot(results, layout); err != nil {
 			return d, err
 		}
 	}

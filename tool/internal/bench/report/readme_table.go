@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-	"github.com/granary-allocator/granary/tool/internal/bench/figures"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
@@ -218,10 +216,10 @@ func labelled(title, version string) string {
 	return strings.TrimSpace(title + " " + version)
 }
 
-// plot draws the ratio of each column to Granary, by scenario and goal.
-func plot(results []*result.Results, l Layout) ([]byte, error) {
-	f := figures.Figure{Kind: figures.Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
-	lines := make([]figures.Line, len(l.Columns))
+// readmePlot draws the ratio of each column to Granary, by scenario and goal.
+func readmePlot(results []*result.Results, l Layout) ([]byte, error) {
+	f := Figure{Kind: Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
+	lines := make([]Series, len(l.Columns))
 	for i, c := range l.Columns {
 		lines[i].Name = c.Title
 	}
@@ -233,11 +231,11 @@ func plot(results []*result.Results, l Layout) ([]byte, error) {
 				if name == "" || name == granary {
 					continue
 				}
-				effect, ok := advice.Effect(r, goal.goal, name, granary)
+				effect, ok := Effect(r, goal.goal, name, granary)
 				if !ok {
 					continue
 				}
-				p := figures.Point{X: effect.Ratio, Y: float64(len(f.Labels)), Low: effect.Interval.Low, High: effect.Interval.High}
+				p := Point{X: effect.Ratio, Y: float64(len(f.Labels)), Low: effect.Interval.Low, High: effect.Interval.High}
 				if effect.Rounds < 2 {
 					p.Low, p.High = 0, 0
 				}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
@@ -142,7 +141,7 @@ func losing(all []*result.Results) []Table {
 // best is the table of the best allocators for each goal; link, if any, is the file of a scenario.
 func best(all []*result.Results, link string) Table {
 	t := Table{Title: "Best allocators for each goal (bold: the best; then those not statistically different from it)", Header: []string{"scenario", "rounds"}}
-	for _, g := range advice.Goals {
+	for _, g := range Goals {
 		t.Header = append(t.Header, g.Title)
 	}
 	for _, r := range all {
@@ -150,7 +149,7 @@ func best(all []*result.Results, link string) Table {
 		if link != "" {
 			row[0] = fmt.Sprintf("[%s](%s)", r.Scenario, fmt.Sprintf(link, r.Scenario))
 		}
-		for _, g := range advice.Goals {
+		for _, g := range Goals {
 			row = append(row, leaders(r, g))
 		}
 		t.Rows = append(t.Rows, row)
@@ -159,8 +158,8 @@ func best(all []*result.Results, link string) Table {
 }
 
 // leaders are the best allocator for a goal, and those without a shown difference from it.
-func leaders(r *result.Results, g advice.Goal) string {
-	v, ok := advice.Judge(r, g)
+func leaders(r *result.Results, g Goal) string {
+	v, ok := Judge(r, g)
 	if !ok {
 		return "-"
 	}

@@ -10,13 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
-	"github.com/granary-allocator/granary/tool/internal/bench/figures"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
 // WriteFolder writes everything into the folder. markdown is the report in that form.
-func WriteFolder(dir string, r *result.Results, goal advice.Goal, markdown []byte) error {
+func WriteFolder(dir string, r *result.Results, goal Goal, markdown []byte) error {
 	if err := r.WriteJSON(filepath.Join(dir, result.File)); err != nil {
 		return err
 	}
@@ -33,7 +31,7 @@ func WriteFolder(dir string, r *result.Results, goal advice.Goal, markdown []byt
 		return err
 	}
 	files := map[string][]byte{"results.csv": table, "report.md": markdown, "report.html": html.Bytes()}
-	for _, g := range figures.All(r) {
+	for _, g := range All(r) {
 		for _, f := range g.Figures {
 			var svg, png bytes.Buffer
 			if err := errors.Join(f.SVG(&svg), f.PNG(&png)); err != nil {

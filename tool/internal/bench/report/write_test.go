@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
@@ -42,7 +41,7 @@ func results(rounds int) *result.Results {
 
 func TestAFolderHoldsEverythingAndNeedsNoNetwork(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	if err := WriteFolder(dir, results(3), advice.Goals[0], []byte("# report\n")); err != nil {
+	if err := WriteFolder(dir, results(3), Goals[0], []byte("# report\n")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"results.json", "results.csv", "report.md", "report.html", "figures/ratio-throughput.svg", "figures/ratio-throughput.png"} {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
@@ -21,7 +21,7 @@ func (s Scenario) Command() cli.Command {
 
 // An Invocation holds the parsed command line of one scenario.
 type Invocation struct {
-	session.Options
+	measure.Options
 	long   bool
 	tune   string
 	cpu    bool
@@ -84,12 +84,12 @@ func (in *Invocation) check(s Scenario) (err error) {
 func (s Scenario) run(ctx context.Context, env cli.Env, in Invocation) (*result.Results, error) {
 	x, err := s.open(ctx, env, in)
 	if err != nil {
-		return nil, session.Ended(err)
+		return nil, measure.Ended(err)
 	}
 	defer x.Close()
 	budget := in.budget
 	if in.Quick && budget == 0 {
 		budget = quickBudget
 	}
-	return x.Results(), session.Ended(x.Run(ctx, budget))
+	return x.Results(), measure.Ended(x.Run(ctx, budget))
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/profile"
@@ -16,14 +15,14 @@ import (
 
 // Open finds the programs that the scenario needs, reads the results already in the folder of --out, and
 // prepares the data that all visits share.
-func (s Scenario) Open(ctx context.Context, env cli.Env, in *Invocation) (*session.Session, error) {
+func (s Scenario) Open(ctx context.Context, env cli.Env, in *Invocation) (*measure.Session, error) {
 	if err := in.check(s); err != nil {
 		return nil, err
 	}
 	return s.open(ctx, env, *in)
 }
 
-func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*session.Session, error) {
+func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*measure.Session, error) {
 	paths, err := find(s.Needs)
 	if err != nil {
 		return nil, err
@@ -39,7 +38,7 @@ func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*sessio
 	for name, value := range in.values {
 		settings[name] = value
 	}
-	results := session.NewResults(env, s.Name, settings, selected, s.Rows(in.values))
+	results := measure.NewResults(env, s.Name, settings, selected, s.Rows(in.values))
 	results.Notes = notes
 	shared := &Shared{Values: in.values, Paths: paths, Environ: env.Environ}
 	if in.cpu {
@@ -49,9 +48,9 @@ func (s Scenario) open(ctx context.Context, env cli.Env, in Invocation) (*sessio
 		shared.CPU = &cpuProfiles{dir: in.Out, finder: symbol.NewFinder(env.Getenv)}
 		shared.CPU.finder.FunctionsOnly = true
 	}
-	x, err := session.Open(env, in.Options, results, session.Workload{
+	x, err := measure.Open(env, in.Options, results, measure.Workload{
 		Allocators: selected, Parts: len(s.Phases(in.values)), Remove: shared.remove,
-		Work: func(ctx context.Context, step session.Step, tick func(string)) (result.Sample, error) {
+		Work: func(ctx context.Context, step measure.Step, tick func(string)) (result.Sample, error) {
 			return s.measure(ctx, shared, procfs.Live(), step.Allocator, step.Round, tick)
 		},
 	})

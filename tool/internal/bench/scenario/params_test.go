@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
@@ -36,7 +36,7 @@ func TestSizesSelectDefaults(t *testing.T) {
 }
 
 func TestWrongParametersAreRefusedClearly(t *testing.T) {
-	s := Scenario{Name: "x", Params: sizes, Rounds: session.Rounds{Full: 5, Quick: 3}, Phases: func(Values) []Phase { return nil }}
+	s := Scenario{Name: "x", Params: sizes, Rounds: measure.Rounds{Full: 5, Quick: 3}, Phases: func(Values) []Phase { return nil }}
 	for _, c := range []struct{ args, sentence string }{
 		{"--keys 4", "--keys: 4 is too small; the least is 5"},
 		{"--keys many", `--keys: "many" is no whole number`},

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 )
@@ -26,7 +26,7 @@ type Scenario struct {
 	About   string // paragraphs for --help
 	// Examples are command lines without `granary`.
 	Examples []cli.Example
-	Rounds   session.Rounds
+	Rounds   measure.Rounds
 	Needs    []Need
 	Params   []Param
 	// Privileged scenarios need rights or devices that most machines do not give; a suite need not have them.

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
@@ -69,7 +68,7 @@ func (t tunable) variant(base string) string { return base + ":" + t.setting() }
 
 // tune measures each setting beside the plain allocator, then the helpful ones together.
 func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
-	goal, err := advice.Find(in.Goal)
+	goal, err := report.Find(in.Goal)
 	if err != nil {
 		return cli.Usagef("--goal: %w", err)
 	}
@@ -106,7 +105,7 @@ func (s Scenario) tune(ctx context.Context, env cli.Env, in Invocation) error {
 
 // step measures allocators; with --out into a separate folder.
 func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, selected []string, folder string) (*result.Results, error) {
-	in.Allocators, in.Variants = session.Names(strings.Join(selected, ",")), false
+	in.Allocators, in.Variants = measure.Names(strings.Join(selected, ",")), false
 	if in.Out != "" {
 		in.Out = filepath.Join(in.Out, folder)
 	}
@@ -116,16 +115,16 @@ func (s Scenario) step(ctx context.Context, env cli.Env, in Invocation, selected
 // effects prints the effect of each setting on every goal.
 func effects(out io.Writer, r *result.Results, base string, tried []tunable) {
 	t := report.Table{Title: "The effect of each setting against " + base + " as it is: cost of the goal, 1.00 is equal, less is better", Header: []string{"setting"}}
-	for _, g := range advice.Goals {
+	for _, g := range report.Goals {
 		t.Header = append(t.Header, g.Name)
 	}
 	t.Header = append(t.Header, "")
 	for _, candidate := range tried {
 		row := []string{candidate.setting()}
 		costs, serves := false, false
-		for _, g := range advice.Goals {
+		for _, g := range report.Goals {
 			text := "-"
-			if c, ok := advice.Effect(r, g, candidate.variant(base), base); ok {
+			if c, ok := report.Effect(r, g, candidate.variant(base), base); ok {
 				if text = fmt.Sprintf("%.3f", c.Ratio); !c.Differs() {
 					text = "≈" + text
 				}
@@ -154,12 +153,12 @@ func (t tunable) note(costs, serves bool) string {
 }
 
 // improving are the settings that are shown to serve the goal, the best value of each option.
-func improving(r *result.Results, goal advice.Goal, base string, tried []tunable) []string {
+func improving(r *result.Results, goal report.Goal, base string, tried []tunable) []string {
 	best := map[string]float64{}
 	values := map[string]tunable{}
 	var order []string
 	for _, t := range tried {
-		c, ok := advice.Effect(r, goal, t.variant(base), base)
+		c, ok := report.Effect(r, goal, t.variant(base), base)
 		if !ok || t.mistake != "" || !c.Differs() || c.Ratio >= 1 {
 			continue
 		}
@@ -178,8 +177,8 @@ func improving(r *result.Results, goal advice.Goal, base string, tried []tunable
 }
 
 // conclude prints the result of the search and the lines that deploy it.
-func conclude(out io.Writer, r *result.Results, goal advice.Goal, best, base, service string) error {
-	c, ok := advice.Effect(r, goal, best, base)
+func conclude(out io.Writer, r *result.Results, goal report.Goal, best, base, service string) error {
+	c, ok := report.Effect(r, goal, best, base)
 	if !ok || !c.Differs() || c.Ratio >= 1 {
 		_, err := fmt.Fprintf(out, "%s: the settings that helped alone are not shown to help together; keep %s as it is.\n", goal.Title, base)
 		return err
@@ -190,7 +189,7 @@ func conclude(out io.Writer, r *result.Results, goal advice.Goal, best, base, se
 		if allocator.Name != best {
 			continue
 		}
-		for _, recipe := range advice.Deploy(allocator, service) {
+		for _, recipe := range report.Deploy(allocator, service) {
 			fmt.Fprintf(out, "\n%s:\n%s\n", recipe.Where, recipe.Lines)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
-	"github.com/granary-allocator/granary/tool/internal/bench/advice"
+	"github.com/granary-allocator/granary/tool/internal/bench/report"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 )
@@ -36,7 +36,7 @@ func tuned(factors map[string]float64) *result.Results {
 }
 
 func TestOnlySettingsShownToHelpAreChosenTheBestValueOfEach(t *testing.T) {
-	goal, _ := advice.Find("rss")
+	goal, _ := report.Find("rss")
 	tried := candidates("granary", "rss")
 	r := tuned(map[string]float64{"granary": 1, "granary:dirty_decay_ms=0": 0.9, "granary:dirty_decay_ms=100": 0.8, "granary:cache_bytes=262144": 0.95, "granary:cache=false": 0.1})
 	got := strings.Join(improving(r, goal, "granary", tried), "+")
@@ -77,14 +77,14 @@ func TestARecordedSearchShowsWhatTooFewArenasCostJemalloc(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", setting, wanted, out.String())
 		}
 	}
-	goal, _ := advice.Find("rss")
+	goal, _ := report.Find("rss")
 	if got := improving(&r, goal, "new-jemalloc", tried); len(got) != 0 {
 		t.Errorf("proposed: %q", got)
 	}
 }
 
 func TestTheConclusionSaysByHowMuchOrThatNothingHelps(t *testing.T) {
-	goal, _ := advice.Find("rss")
+	goal, _ := report.Find("rss")
 	both := "granary:dirty_decay_ms=100+cache_bytes=262144"
 	var out bytes.Buffer
 	if err := conclude(&out, tuned(map[string]float64{"granary": 1, both: 0.75}), goal, both, "granary", "redis"); err != nil ||

@@ -14,7 +14,6 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/preload"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
@@ -32,7 +31,7 @@ func glibc(t *testing.T) allocators.Allocator {
 
 // serve is a scenario whose server is a program of this machine.
 func serve(spec ServerSpec, more ...Phase) Scenario {
-	return Scenario{Name: "x", Rounds: session.Rounds{Full: 2, Quick: 1}, Phases: func(Values) []Phase {
+	return Scenario{Name: "x", Rounds: measure.Rounds{Full: 2, Quick: 1}, Phases: func(Values) []Phase {
 		start := StartPhase(func(ctx context.Context, v *Visit) error { return v.Start(ctx, spec) })
 		return append(append([]Phase{start}, more...), WholePhase())
 	}}

@@ -1,12 +1,13 @@
-// Package services holds the scenarios of `granary bench`, one file for each.
+// Package services holds the scenarios of `granary bench`, one file for each, and suites, which run many scenarios
+// round by round, so that every scenario has its first round early.
 package services
 
 import (
 	"context"
 	"strings"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 
 	"github.com/spf13/pflag"
@@ -28,7 +29,7 @@ var Plan = cli.Command{
 
 func planSetup(fs *pflag.FlagSet) cli.Action {
 	path := fs.String("plan", "", "the `file` that describes the service")
-	empty := scenario.Scenario{Rounds: session.Rounds{Full: 5, Quick: 3}, Phases: func(scenario.Values) []scenario.Phase { return nil }}
+	empty := scenario.Scenario{Rounds: measure.Rounds{Full: 5, Quick: 3}, Phases: func(scenario.Values) []scenario.Phase { return nil }}
 	in := empty.Declare(fs)
 	return cli.Arguments(0, 0, "options, or the name of a scenario that `granary help` lists", func(ctx context.Context, env cli.Env, _ []string) error {
 		if *path == "" {

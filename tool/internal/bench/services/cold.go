@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/cold"
 	"github.com/granary-allocator/granary/tool/internal/procfs"
@@ -22,7 +22,7 @@ var coldData = scenario.Scenario{
 		"Then it is read again. Needs root, swap, and one of the sources that docs/guides/cold-memory.md names. All private memory of the server may be " +
 		"paged out, under each allocator.",
 	Examples: []cli.Example{{Line: "bench cold --quick", Does: "100,000 keys in each data set"}},
-	Rounds:   session.Rounds{Full: 5, Quick: 3},
+	Rounds:   measure.Rounds{Full: 5, Quick: 3},
 	Needs:    []scenario.Need{{Program: "redis-server", Package: "redis-server"}},
 	Params: []scenario.Param{
 		{Name: "keys", Kind: scenario.Number, Full: "400000", Quick: "100000", Long: "2000000", Least: 1000, Help: "keys of each data set"},

@@ -14,16 +14,15 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 
 	"golang.org/x/sys/unix"
 )
 
 // Scenario is the service as a scenario, run like the built-in ones.
 func (s Service) Scenario() scenario.Scenario {
-	rounds := session.Rounds{Full: 5, Quick: 3}
+	rounds := measure.Rounds{Full: 5, Quick: 3}
 	if s.Rounds > 0 {
-		rounds = session.Rounds{Full: s.Rounds, Quick: s.Rounds}
+		rounds = measure.Rounds{Full: s.Rounds, Quick: s.Rounds}
 	}
 	return scenario.Scenario{
 		Name: s.Name, Rounds: rounds, Needs: []scenario.Need{{Program: s.Command[0], Package: "that has it, or correct the plan's `command`"}},

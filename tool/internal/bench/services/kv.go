@@ -7,16 +7,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var kv = scenario.Scenario{
 	Name:    "kv",
 	Summary: "compare allocators under a small threaded key-value server that mallocs every item",
 	About:   "Reports the share of the server's CPU time in the allocator's own code, if the kernel allows samples (root, or kernel.perf_event_paranoid at most 2).",
-	Rounds:  session.Rounds{Full: 5, Quick: 3},
+	Rounds:  measure.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "kv_server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
 	Params: []scenario.Param{
 		{Name: "requests", Kind: scenario.Number, Full: "1000000", Quick: "300000", Long: "10000000", Least: 1000, Help: "inserts of each size, and keys they are spread over"},

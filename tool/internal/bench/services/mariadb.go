@@ -15,13 +15,12 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var mariadb = scenario.Scenario{
 	Name:    "mariadb",
 	Summary: "compare allocators under MariaDB with sysbench, 16 to 4,096 threads",
-	Rounds:  session.Rounds{Full: 5, Quick: 3},
+	Rounds:  measure.Rounds{Full: 5, Quick: 3},
 	Needs: []scenario.Need{
 		{Program: "mariadbd", Package: "mariadb-server"}, {Program: "mariadb-install-db", Package: "mariadb-server"},
 		{Program: "mariadb-admin", Package: "mariadb-client"}, {Program: "sysbench", Package: "sysbench"},

@@ -13,14 +13,13 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var memcached = scenario.Scenario{
 	Name:    "memcached",
 	Summary: "compare allocators under memcached with the built-in open-loop driver",
 	About:   "memcached keeps values in its own slabs, so allocators differ only in the memory and time of connections.",
-	Rounds:  session.Rounds{Full: 5, Quick: 3},
+	Rounds:  measure.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "memcached", Package: "memcached"}},
 	Params: []scenario.Param{
 		{Name: "connections", Kind: scenario.Numbers, Full: "16,64,256", Quick: "64", Least: 1, Help: "concurrent connections, one number after another"},

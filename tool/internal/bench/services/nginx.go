@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var nginx = scenario.Scenario{
 	Name:    "nginx",
 	Summary: "compare allocators under nginx with wrk: files, gzip and server-side includes",
-	Rounds:  session.Rounds{Full: 5, Quick: 3},
+	Rounds:  measure.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "nginx", Package: "nginx"}, {Program: "wrk", Package: "wrk"}},
 	Params: []scenario.Param{
 		{Name: "connections", Kind: scenario.Numbers, Full: "256", Least: 2, Help: "concurrent connections, one number after another"},

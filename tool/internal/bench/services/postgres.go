@@ -13,15 +13,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var postgres = scenario.Scenario{
 	Name:    "postgres",
 	Summary: "compare allocators under PostgreSQL with pgbench",
-	Rounds:  session.Rounds{Full: 5, Quick: 3},
+	Rounds:  measure.Rounds{Full: 5, Quick: 3},
 	Needs: []scenario.Need{
 		{Program: "postgres", Package: "postgresql"}, {Program: "initdb", Package: "postgresql"},
 		{Program: "pgbench", Package: "postgresql-contrib"}, {Program: "pg_isready", Package: "postgresql-client"},

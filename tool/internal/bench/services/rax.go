@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 //go:embed programs/rax_uuid.c
@@ -21,7 +21,7 @@ var rax = scenario.Scenario{
 	Summary: "compare allocators under the radix tree of Redis, filled with numbers and with uuids",
 	About: "The tree is compiled from Redis' own sources: those in the folder given with --source, else Debian's source package, which is fetched " +
 		"with apt-get into a temporary folder.",
-	Rounds: session.Rounds{Full: 5, Quick: 3},
+	Rounds: measure.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "cc", Package: "gcc"}, {Program: "apt-get", Package: "apt"}, {Program: "tar", Package: "tar"}},
 	Params: []scenario.Param{
 		{Name: "numbers", Kind: scenario.Number, Full: "1000000", Quick: "200000", Least: 1000, Help: "keys of six digits"},

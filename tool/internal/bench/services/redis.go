@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
@@ -21,7 +21,7 @@ var redisScenario = scenario.Scenario{
 		{Line: "bench redis --quick", Does: "the short form, in under three minutes"},
 		{Line: "bench redis --parts fall --values 5000 --allocators jemalloc,granary", Does: "only the memory after most of the data is deleted"},
 	},
-	Rounds: session.Rounds{Full: 5, Quick: 3},
+	Rounds: measure.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "redis-server", Package: "redis-server"}, {Program: "redis-benchmark", Package: "redis-tools"}},
 	Params: []scenario.Param{
 		{Name: "requests", Kind: scenario.Number, Full: "300000", Quick: "30000", Long: "10000000", Least: 1000, Help: "requests of each test of redis-benchmark, and keys they are spread over"},

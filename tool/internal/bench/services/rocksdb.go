@@ -7,15 +7,15 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var rocksdb = scenario.Scenario{
 	Name:    "rocksdb",
 	Summary: "compare allocators under RocksDB's own db_bench",
-	Rounds:  session.Rounds{Full: 5, Quick: 3},
+	Rounds:  measure.Rounds{Full: 5, Quick: 3},
 	Needs:   []scenario.Need{{Program: "db_bench", Package: "rocksdb-tools"}},
 	Params: []scenario.Param{
 		{Name: "keys", Kind: scenario.Number, Full: "1000000", Quick: "100000", Long: "10000000", Least: 1000, Help: "entries of the database"},

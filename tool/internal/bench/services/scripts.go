@@ -4,8 +4,8 @@ import (
 	"context"
 	_ "embed"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 //go:embed programs/objects.py
@@ -25,7 +25,7 @@ var node = script("node", "compare allocators under a Node.js program: objects, 
 // script is the scenario of a program that an interpreter runs; it prints its own metrics.
 func script(name, summary string, interpreter scenario.Need, file, text string, env ...string) scenario.Scenario {
 	return scenario.Scenario{
-		Name: name, Summary: summary, Rounds: session.Rounds{Full: 5, Quick: 3}, Needs: []scenario.Need{interpreter},
+		Name: name, Summary: summary, Rounds: measure.Rounds{Full: 5, Quick: 3}, Needs: []scenario.Need{interpreter},
 		Params: []scenario.Param{{Name: "size", Kind: scenario.Number, Full: "10", Quick: "2", Long: "100", Least: 1, Help: "how much it does; 1 is a second or so"}},
 		Phases: func(values scenario.Values) []scenario.Phase {
 			return []scenario.Phase{{Name: "the program", Rows: append(scenario.ProgramRows(), scenario.LowerRow("RSS after the fall", "bytes")),

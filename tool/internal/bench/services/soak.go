@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/scenario"
-	"github.com/granary-allocator/granary/tool/internal/bench/session"
 )
 
 var soak = scenario.Scenario{
@@ -15,7 +15,7 @@ var soak = scenario.Scenario{
 	Summary: "compare allocators over days of a service's load, simulated in minutes",
 	About: "Sizes drift from day to day, most objects die young and some live for days, load rises and falls with the hour. " +
 		"Shown are RSS for each live byte at noon and by night, and how much worse the nights become.",
-	Rounds: session.Rounds{Full: 5, Quick: 3},
+	Rounds: measure.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "soak"}},
 	Params: []scenario.Param{
 		{Name: "days", Kind: scenario.Number, Full: "7", Quick: "2", Long: "28", Least: 2, Help: "how many"},

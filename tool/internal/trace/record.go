@@ -1,0 +1,263 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/preload"
+	"github.com/granary-allocator/granary/tool/internal/term"
+
+	"github.com/spf13/pflag"
+	xterm "golang.org/x/term"
+)
+
+// Row is the command `granary record`.
+var Record = cli.Command{
+	Name: "record", Usage: "[-o FILE] [options] [--] CMD [ARG...] | PID", Takes: cli.Programs,
+	Summary: "record every allocation of a program",
+	About: `The program runs with a recorder in front of its allocator, whichever that is. The trace holds sizes,
+alignments, threads, times and the order of all calls, but no contents. It remains readable if the program or this
+command is killed. ` + "`granary trace info`" + ` summarises it. With --wait, nothing is recorded until
+` + "`granary record PID`" + ` switches the recording on from outside. docs/guides/record-and-replay.md explains it.`,
+	Examples: []cli.Example{
+		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},
+		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
+		{Line: "record --sample 100 --stacks -- ./app", Does: "and where it is allocated, for `granary trace top --stacks`"},
+		{Line: "record --wait -- ./app", Does: "start a program that can be recorded later"},
+		{Line: "record --seconds 30 812", Does: "record it for 30 seconds"},
+		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
+	},
+	Exits:     preload.Exits,
+	WrongCode: cli.CodeToolFailed,
+	Setup:     setupRecord,
+}
+
+type recordOptions struct {
+	out, lib, max string
+	sample        uint64
+	follow, raw   bool
+	stacks        bool
+	anonymous     bool
+	wait          bool
+	seconds       float64
+}
+
+func setupRecord(flags *pflag.FlagSet) cli.Action {
+	flags.SetInterspersed(false) // options after the program are the program's
+	o := &recordOptions{}
+	flags.StringVarP(&o.out, "out", "o", "trace.gtr", "write the trace to this `file`")
+	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+preload.RecorderName+" beside this command, or installed)")
+	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
+	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
+	flags.BoolVar(&o.stacks, "stacks", false, "record the stack of each allocation; with --sample this costs little")
+	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
+	flags.BoolVar(&o.anonymous, "anonymous", false, "drop the names of the program and its allocator, and the process id, from the trace")
+	flags.BoolVar(&o.wait, "wait", false, "record nothing until `granary record PID` switches the recording on")
+	flags.Float64Var(&o.seconds, "seconds", 0, "record a running process for so many `seconds` (default: until Ctrl-C)")
+	flags.BoolVar(&o.raw, "raw", false, "leave the trace as the recorder writes it, larger")
+	return func(ctx context.Context, env cli.Env, args []string) error {
+		if pid, is := process(env, args); is {
+			if err := o.attach(ctx, env, pid, flags.Changed("out")); err != nil {
+				return preload.Failed(err)
+			}
+			return nil
+		}
+		code, err := o.run(env, args)
+		if err != nil {
+			return preload.Failed(err)
+		}
+		if code != 0 {
+			return &cli.ExitError{Code: code}
+		}
+		return nil
+	}
+}
+
+// run returns the program's exit code.
+func (o *recordOptions) run(env cli.Env, args []string) (int, error) {
+	cmd, err := o.command(env, args)
+	if err != nil {
+		return 0, err
+	}
+	code, err := supervise(cmd)
+	if err != nil {
+		return 0, err
+	}
+	return code, o.finish(env)
+}
+
+// command checks everything that can be wrong before the program starts.
+func (o *recordOptions) command(env cli.Env, args []string) (*exec.Cmd, error) {
+	if len(args) == 0 {
+		return nil, errors.New("say which program to run: granary record [options] [--] CMD [ARG...]")
+	}
+	if o.sample == 0 {
+		return nil, errors.New("--sample 0 records nothing: give 1 for every object, or N for one in N")
+	}
+	if o.anonymous && o.raw {
+		return nil, errors.New("--anonymous drops the names when the trace is packed: leave --raw out")
+	}
+	most, err := cli.ParseSize(o.max)
+	if err != nil {
+		return nil, err
+	}
+	if most < 1<<20 {
+		return nil, fmt.Errorf("--max-bytes %s is too small: give 1 MiB or more", o.max)
+	}
+	library, err := preload.Recorder(o.lib, env.Exe)
+	if err != nil {
+		return nil, err
+	}
+	path, err := preload.Resolve(args[0], env.Getenv("PATH"))
+	if err == nil {
+		err = preload.Check(path, library, preload.CurrentCredentials(), env.Getenv("PATH"))
+	}
+	if err == nil {
+		o.out, err = filepath.Abs(o.out)
+	}
+	if err == nil {
+		err = o.makeRoom()
+	}
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, env.Stdout, env.Stderr
+	cmd.Env = append(preload.Environ(env.Environ, library), o.variables(most)...)
+	return cmd, nil
+}
+
+func (o *recordOptions) variables(most uint64) []string {
+	out := []string{"GRANARY_RECORD=" + o.out, "GRANARY_RECORD_MAX_BYTES=" + strconv.FormatUint(most, 10), "GRANARY_RECORD_SAMPLE=" + strconv.FormatUint(o.sample, 10)}
+	if o.follow {
+		out = append(out, "GRANARY_RECORD_FOLLOW=1")
+	}
+	if o.stacks {
+		out = append(out, "GRANARY_RECORD_STACKS=1")
+	}
+	if o.wait {
+		out = append(out, "GRANARY_RECORD_WAIT=1")
+	}
+	return out
+}
+
+// makeRoom removes older traces, and refuses to remove anything else.
+func (o *recordOptions) makeRoom() error {
+	for _, path := range o.further() {
+		if err := removeTrace(path); err != nil {
+			return err
+		}
+	}
+	_, err := os.Lstat(o.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return errors.New("the trace cannot be written: " + err.Error()) // wrapped, it would be the program that does not exist
+		}
+		file.Close()
+		return os.Remove(o.out)
+	}
+	return removeTrace(o.out)
+}
+
+func removeTrace(path string) error {
+	old, err := Open(path)
+	if err != nil {
+		return fmt.Errorf("-o names a file that is no trace, which is not replaced: %w", err)
+	}
+	old.Close()
+	return os.Remove(path)
+}
+
+// further are the traces of further processes, FILE.PID.
+func (o *recordOptions) further() []string {
+	if !o.follow {
+		return nil
+	}
+	paths, _ := filepath.Glob(o.out + ".[0-9]*") // a pattern that cannot be parsed has no file
+	return paths
+}
+
+// supervise passes signals on, and returns the exit code as a shell would.
+func supervise(cmd *exec.Cmd) (int, error) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	terminal := xterm.IsTerminal(int(os.Stdin.Fd()))
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if terminal && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
+				continue // the terminal has sent it to the program as well
+			}
+			_ = cmd.Process.Signal(s) // it may have ended
+		case err := <-ended:
+			return exitCode(cmd.ProcessState, err)
+		}
+	}
+}
+
+func exitCode(state *os.ProcessState, err error) (int, error) {
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return state.ExitCode(), nil
+}
+
+// finish packs what was recorded, and says what that is.
+func (o *recordOptions) finish(env cli.Env) error {
+	for _, path := range append([]string{o.out}, o.further()...) {
+		if err := o.finishFile(env, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *recordOptions) finishFile(env cli.Env, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if o.wait {
+			return nil
+		}
+		return fmt.Errorf("the program wrote no trace: it is static, dropped LD_PRELOAD, or could not create %s", path)
+	}
+	if o.raw {
+		fmt.Fprintf(env.Stderr, "granary: recorded into %s\n", path)
+		return nil
+	}
+	packed, err := PackFile(path, o.anonymous)
+	if err != nil {
+		return err
+	}
+	t, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	note := ""
+	if t.Header.Stopped != "" {
+		note = "; the recording ended early: " + t.Header.Stopped
+	}
+	term.Line(env.Stderr, "granary: recorded %s calls of %s in %s (%s)%s", term.Count(packed.Events),
+		term.Counted(packed.Threads, "thread"), path, term.Bytes(uint64(t.Header.Size)), note)
+	return nil
+}

@@ -1,0 +1,85 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/testkit"
+
+	"github.com/spf13/pflag"
+)
+
+// A program that makes calls of one size all the time.
+const forever = `
+#include <stdlib.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  void* old = malloc(7301);
+  puts("ready"); fflush(stdout);
+  for (int i = 0; i < 6000; ++i) {
+    free(malloc(7311));
+    if (i == 3000) free(old);
+    usleep(1000);
+  }
+  return 0;
+}`
+
+// attached is one `granary record PID`.
+func attached(t *testing.T, pid int, args ...string) (string, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("record", pflag.ContinueOnError)
+	act := setupRecord(flags)
+	if err := flags.Parse(append(args, strconv.Itoa(pid))); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	err := act(context.Background(), cli.Env{Stdout: &said, Stderr: &said, Environ: os.Environ()}, flags.Args())
+	return said.String(), err
+}
+
+func TestARunningProcessIsRecorded(t *testing.T) {
+	dir := t.TempDir()
+	raw := filepath.Join(dir, "raw")
+	cmd := exec.Command(testkit.Compile(t, forever, "-fno-builtin", "-w"))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Recorder(t), "GRANARY_RECORD="+raw, "GRANARY_RECORD_WAIT=1")
+	testkit.StartProcess(t, cmd)
+	testkit.Await(t, cmd.Process.Pid, "S")
+	if _, err := os.Stat(raw); err == nil {
+		t.Fatal("it recorded before it was switched on")
+	}
+	for _, name := range []string{"first", "second"} {
+		out := filepath.Join(dir, name)
+		said, err := attached(t, cmd.Process.Pid, "--seconds", "0.4", "-o", out)
+		if err != nil || !strings.Contains(said, "recorded ") {
+			t.Fatalf("%v: %s", err, said)
+		}
+		if g := ofSize(summary(t, out), 7311); g.Objects == 0 || g.AtEnd > 1 {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+	if _, err := os.Stat(raw); err == nil {
+		t.Error("it recorded after it was switched off")
+	}
+	if err := os.WriteFile(raw, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attached(t, cmd.Process.Pid, "--seconds", "0.1"); err == nil || !strings.Contains(err.Error(), "move it first") {
+		t.Errorf("over another file: %v", err)
+	}
+	for pid, message := range map[int]string{os.Getpid(): "has no recorder", 1 << 22: "no process"} {
+		if _, err := attached(t, pid); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("process %d: %v", pid, err)
+		}
+	}
+	if _, err := attached(t, cmd.Process.Pid, "--sample", "10"); err == nil || !strings.Contains(err.Error(), "belong to the start") {
+		t.Errorf("--sample: %v", err)
+	}
+}

@@ -1,0 +1,265 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// The layout of a plan, as in bench/programs/replay_plan.h.
+const (
+	planMagic       = "granplan"
+	sequenceMagic   = "gransequ"
+	planVersion     = 1
+	planHeaderBytes = 24
+	threadBytes     = 24
+	operationBytes  = 24
+	planTick        = 100 * time.Nanosecond
+)
+
+// The kinds of operations.
+const (
+	kindAllocate = iota
+	kindZeroed
+	kindFree
+	kindReallocate
+	kindStart
+	kindSwitch
+)
+
+type operation struct {
+	size      uint64
+	slot      uint32
+	turn      uint32
+	delay     uint32
+	kind      uint8
+	alignment uint8 // its logarithm
+}
+
+// remoteReserve is how many slots that other threads emptied a thread leaves alone. A slot is used again when its last
+// object is freed, for which the thread would wait.
+const remoteReserve = 1024
+
+// A slot holds one object at a time.
+type slot struct {
+	owner uint32 // the thread that allocates into it
+	turn  uint32
+}
+
+// A thread of the plan.
+type thread struct {
+	begin      time.Duration
+	last       time.Duration
+	operations uint64
+	// empty slots of this thread, by who freed their last object
+	own, remote []uint32
+	// while writing
+	offset int64
+	buffer []byte
+}
+
+// A planner turns events into operations. It runs twice: first it counts, then it writes.
+type planner struct {
+	out     io.WriterAt // nil while it counts
+	threads []*thread
+	index   map[uint32]uint32 // of threads, by their number in the trace
+	slots   []slot
+	slotOf  map[uint64]uint32 // by object
+	last    uint32            // thread of the last event
+	inOrder bool              // it writes a sequence: one list, in the order of the trace
+	err     error
+}
+
+// WritePlan writes the plan of a trace, and returns the number of operations.
+func WritePlan(out io.WriterAt, t *Trace) (uint64, error) {
+	counted := newPlanner(nil, nil)
+	counted.run(t)
+	if len(counted.threads) == 0 {
+		return 0, nothingIn(t, "replay")
+	}
+	p := newPlanner(out, counted.threads)
+	total := p.head(counted)
+	p.run(t)
+	for i := range p.threads {
+		p.flush(uint32(i))
+	}
+	return total, p.err
+}
+
+// nothingIn says why a trace that has been read has no event.
+func nothingIn(t *Trace, what string) error {
+	if len(t.Findings.Damage) > 0 {
+		return fmt.Errorf("the trace holds no event to %s: %s", what, t.Findings.Damage[0])
+	}
+	return fmt.Errorf("the trace holds no event to %s: the program made no call while it was recorded", what)
+}
+
+// WriteSequence writes the sequence of a trace, and returns how long the trace is.
+func WriteSequence(out io.WriterAt, t *Trace) (time.Duration, error) {
+	list := &thread{offset: planHeaderBytes + threadBytes}
+	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, threads: []*thread{list}, inOrder: true}
+	p.run(t)
+	p.flush(0)
+	if list.operations == 0 {
+		return 0, nothingIn(t, "simulate")
+	}
+	head := binary.LittleEndian.AppendUint32([]byte(sequenceMagic), planVersion)
+	head = binary.LittleEndian.AppendUint32(head, 1)
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(p.slots)))
+	head = binary.LittleEndian.AppendUint64(head, planHeaderBytes+threadBytes)
+	head = binary.LittleEndian.AppendUint64(head, list.operations)
+	head = binary.LittleEndian.AppendUint64(head, uint64(list.begin/planTick))
+	p.write(head, 0)
+	return list.last - list.begin, p.err
+}
+
+func newPlanner(out io.WriterAt, counted []*thread) *planner {
+	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}}
+	offset := int64(planHeaderBytes + threadBytes*len(counted))
+	for _, c := range counted {
+		p.threads = append(p.threads, &thread{offset: offset})
+		offset += int64(c.operations) * operationBytes
+	}
+	return p
+}
+
+// head writes the header and the table of threads.
+func (p *planner) head(counted *planner) (total uint64) {
+	head := binary.LittleEndian.AppendUint32([]byte(planMagic), planVersion)
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(counted.threads)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(counted.slots)))
+	for i, c := range counted.threads {
+		head = binary.LittleEndian.AppendUint64(head, uint64(p.threads[i].offset))
+		head = binary.LittleEndian.AppendUint64(head, c.operations)
+		head = binary.LittleEndian.AppendUint64(head, uint64(c.begin/planTick))
+		total += c.operations
+	}
+	p.write(head, 0)
+	return total
+}
+
+func (p *planner) write(data []byte, offset int64) {
+	if _, err := p.out.WriteAt(data, offset); err != nil && p.err == nil {
+		p.err = fmt.Errorf("write the plan: %w", err)
+	}
+}
+
+func (p *planner) run(t *Trace) {
+	for e := range t.Events() {
+		p.event(e)
+		if p.err != nil {
+			return
+		}
+	}
+}
+
+// threadOf returns the index of an event's thread. A new one is started by the thread of the event before.
+func (p *planner) threadOf(e Event) uint32 {
+	i, known := p.index[e.Thread]
+	if known {
+		return i
+	}
+	i = uint32(len(p.index))
+	p.index[e.Thread] = i
+	if int(i) == len(p.threads) {
+		p.threads = append(p.threads, &thread{})
+	}
+	p.threads[i].begin, p.threads[i].last = e.Time, e.Time
+	if i > 0 && !p.inOrder {
+		p.emit(p.last, e.Time, operation{kind: kindStart, slot: i})
+	}
+	return i
+}
+
+func (p *planner) event(e Event) {
+	i := p.threadOf(e)
+	op := operation{size: e.Size, alignment: uint8(bits.TrailingZeros64(max(1, e.Align)))}
+	switch e.Kind {
+	case Free:
+		op.kind, op.size, op.slot = kindFree, 0, p.slotOf[e.Old.Number]
+		p.empty(i, op.slot)
+	case Realloc:
+		op.kind, op.slot = kindReallocate, p.slotOf[e.Old.Number]
+	case Zeroed:
+		op.kind, op.slot = kindZeroed, p.emptySlot(i)
+	default:
+		op.kind, op.slot = kindAllocate, p.emptySlot(i)
+	}
+	if e.Ends() {
+		delete(p.slotOf, e.Old.Number)
+	}
+	if e.Begins() {
+		p.slotOf[e.Object] = op.slot
+	}
+	op.turn = p.slots[op.slot].turn
+	p.slots[op.slot].turn++
+	list := i
+	if p.inOrder {
+		list = 0
+		if i != p.last {
+			p.emit(list, e.Time, operation{kind: kindSwitch, slot: i})
+		}
+	}
+	p.emit(list, e.Time, op)
+	p.last = i
+}
+
+// empty gives a slot back to the thread that allocates into it.
+func (p *planner) empty(by, number uint32) {
+	owner := p.threads[p.slots[number].owner]
+	if p.slots[number].owner == by {
+		owner.own = append(owner.own, number)
+	} else {
+		owner.remote = append(owner.remote, number)
+	}
+}
+
+func (p *planner) emptySlot(i uint32) uint32 {
+	t := p.threads[i]
+	if n := len(t.own); n > 0 {
+		number := t.own[n-1]
+		t.own = t.own[:n-1]
+		return number
+	}
+	if len(t.remote) > remoteReserve {
+		number := t.remote[0]
+		t.remote = t.remote[1:]
+		return number
+	}
+	if len(p.slots) == math.MaxUint32 {
+		p.err = errors.New("the trace has more live objects than a plan can hold")
+		return 0
+	}
+	p.slots = append(p.slots, slot{owner: i})
+	return uint32(len(p.slots) - 1)
+}
+
+func (p *planner) emit(i uint32, at time.Duration, op operation) {
+	t := p.threads[i]
+	at = max(at, t.last)
+	op.delay = uint32(min(uint64(at/planTick-t.last/planTick), math.MaxUint32))
+	t.last = at
+	t.operations++
+	if p.out == nil {
+		return
+	}
+	t.buffer = binary.LittleEndian.AppendUint64(t.buffer, op.size)
+	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, op.slot)
+	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, op.turn)
+	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, op.delay)
+	t.buffer = append(t.buffer, op.kind, op.alignment, 0, 0)
+	if len(t.buffer) >= 64<<10 {
+		p.flush(i)
+	}
+}
+
+func (p *planner) flush(i uint32) {
+	t := p.threads[i]
+	p.write(t.buffer, t.offset)
+	t.offset += int64(len(t.buffer))
+	t.buffer = t.buffer[:0]
+}

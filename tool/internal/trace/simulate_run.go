@@ -1,0 +1,135 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// A Machine is what the simulated program runs on.
+type Machine struct {
+	CPUs      int    `json:"cpus"`
+	Nodes     int    `json:"nodes"`
+	Memory    uint64 `json:"memory"` // bytes; 0: no limit
+	HugePages bool   `json:"huge_pages"`
+}
+
+// A Result is what one setting leads to. Bytes are of the heap and its metadata.
+type Result struct {
+	Setting     string `json:"setting"` // as in GRANARY_CONF; empty: the defaults
+	Classes     string `json:"classes"` // size classes: fine, which are the library's, or coarse
+	PeakRSS     uint64 `json:"peak_rss"`
+	MeanRSS     uint64 `json:"mean_rss"`
+	EndRSS      uint64 `json:"end_rss"`
+	LivePeak    uint64 `json:"live_peak"` // requested
+	LiveEnd     uint64 `json:"live_end"`
+	Allocations uint64 `json:"allocations"`
+	Frees       uint64 `json:"frees"`
+	Misses      uint64 `json:"misses"`    // allocations that no cache served
+	Overflows   uint64 `json:"overflows"` // frees that found the cache full
+	Refused     uint64 `json:"refused"`
+	Faults      uint64 `json:"faults"`
+	HugeFaults  uint64 `json:"huge_faults"`
+	Purged      uint64 `json:"purged_pages"`
+	Refaulted   uint64 `json:"refaulted_pages"`
+	Mmap        uint64 `json:"mmap"`
+	Munmap      uint64 `json:"munmap"`
+	Mprotect    uint64 `json:"mprotect"`
+	Madvise     uint64 `json:"madvise"`
+	Mremap      uint64 `json:"mremap"`
+	Membarrier  uint64 `json:"membarrier"`
+	Placed      uint64 `json:"placed_bytes"`
+	Remote      uint64 `json:"remote_bytes"` // allocated in pages of another node than the thread's
+	// Curve has rows of nanoseconds, resident bytes, live bytes.
+	Curve [][3]uint64 `json:"curve"`
+}
+
+// Calls is the number of system calls.
+func (r Result) Calls() uint64 {
+	return r.Mmap + r.Munmap + r.Mprotect + r.Madvise + r.Mremap + r.Membarrier
+}
+
+// Fragmentation is the peak of RSS for each byte requested at its peak.
+func (r Result) Fragmentation() float64 { return float64(r.PeakRSS) / float64(max(1, r.LivePeak)) }
+
+// A simulator runs the programs that make the calls of a sequence in the library's own layers.
+type simulator struct {
+	sequence string
+	machine  Machine
+}
+
+// all simulates each variant, as many at a time as there are CPUs.
+func (s simulator) all(ctx context.Context, variants []variant) ([]Result, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	results := make([]Result, len(variants))
+	errs := make([]error, len(variants))
+	free := make(chan struct{}, runtime.NumCPU())
+	var running sync.WaitGroup
+	for i, v := range variants {
+		free <- struct{}{}
+		running.Go(func() {
+			results[i], errs[i] = s.one(ctx, v)
+			if errs[i] != nil {
+				stop()
+			}
+			<-free
+		})
+	}
+	running.Wait()
+	return results, first(errs)
+}
+
+// first is the error that ended the others.
+func first(errs []error) error {
+	var found error
+	for _, err := range errs {
+		if err != nil && (found == nil || strings.Contains(found.Error(), "killed")) {
+			found = err
+		}
+	}
+	return found
+}
+
+func (s simulator) one(ctx context.Context, v variant) (Result, error) {
+	cmd := exec.CommandContext(ctx, v.program, s.sequence)
+	// Ready lists save time, and no memory: without them, a miss is a miss.
+	conf := strings.TrimSuffix("abort_conf:true,ready_lists:never,"+v.setting, ",")
+	cmd.Env = append(environment(), "GRANARY_CONF="+conf, fmt.Sprintf("SIMULATE_CPUS=%d", s.machine.CPUs),
+		fmt.Sprintf("SIMULATE_NODES=%d", s.machine.Nodes), fmt.Sprintf("SIMULATE_MEMORY=%d", s.machine.Memory))
+	if !s.machine.HugePages {
+		cmd.Env = append(cmd.Env, "SIMULATE_HUGE_PAGES=0")
+	}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); line != "" {
+			return Result{}, fmt.Errorf("setting %s: %s", v.setting, line)
+		}
+		return Result{}, fmt.Errorf("simulate %s: %w", v.setting, err)
+	}
+	r := Result{}
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		return Result{}, fmt.Errorf("read the results of %s: %w", v.program, err)
+	}
+	r.Setting, r.Classes = v.setting, v.classes
+	return r, nil
+}
+
+// environment is the command's own, without what another allocator or its settings would bring.
+func environment() []string {
+	var out []string
+	for _, row := range os.Environ() {
+		name, _, _ := strings.Cut(row, "=")
+		if name != "LD_PRELOAD" && name != "MALLOC_CONF" && !strings.HasPrefix(name, "TCMALLOC_") && !strings.HasPrefix(name, "GRANARY_") {
+			out = append(out, row)
+		}
+	}
+	return out
+}
