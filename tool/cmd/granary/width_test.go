@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,5 +98,23 @@ while True:
 		if len(testkit.LongerThan(80, out)) == 0 || len(testkit.LongerThan(120, out)) > 0 {
 			t.Errorf("granary %s, at 120 columns:\n%s", line, out)
 		}
+	}
+}
+
+// A terminal that does not answer questions, as a serial console, would hold up every command.
+func TestNoCommandAsksTheTerminal(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^$") // all packages of the command are initialized
+	cmd.Env = slices.DeleteFunc(append(os.Environ(), "TERM=xterm-256color"), func(v string) bool { return strings.HasPrefix(v, "CI=") })
+	screen, err := pty.Start(cmd)
+	if err != nil {
+		t.Skipf("no pseudoterminal: %v", err)
+	}
+	var out bytes.Buffer
+	_, _ = io.Copy(&out, screen) // the terminal's end is an error
+	if err := errors.Join(cmd.Wait(), screen.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "PASS") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("the terminal receives %q", out.String())
 	}
 }

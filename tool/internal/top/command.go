@@ -13,7 +13,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/pflag"
 )
 
@@ -70,7 +70,7 @@ func show(ctx context.Context, env cli.Env, live Live, interval time.Duration) (
 		return errors.New("top needs a terminal; without one, use --json, or `granary ps`")
 	}
 	defer func() { err = errors.Join(err, live.EndProfile(0)) }()
-	_, err = tea.NewProgram(New(live, interval, live.PIDs), tea.WithAltScreen(), tea.WithContext(ctx), tea.WithOutput(env.Stdout)).Run()
+	_, err = tea.NewProgram(New(live, interval, live.PIDs), tea.WithContext(ctx), tea.WithOutput(env.Stdout)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) {
 		return nil // interrupted from outside
 	}

@@ -1,7 +1,7 @@
 package top
 
 import (
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 // place is the screen a key belongs to.

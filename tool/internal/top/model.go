@@ -10,7 +10,7 @@ import (
 
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 // history is how many samples of a process are kept: an hour at one a second.
@@ -117,7 +117,7 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.takeSample(msg)
 	case noteMsg:
 		m.note = string(msg)
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		return m.key(msg.String())
 	}
 	return m, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/symbol"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 // Stacks are the sampled stacks of a process at one moment.
@@ -103,7 +103,7 @@ func (m Model) stackLines() []string {
 	slices.SortStableFunc(rows, func(a, b StackRow) int {
 		return cmp.Or(cmp.Compare(by.of(b), by.of(a)), slices.Compare(a.Names, b.Names))
 	})
-	head := fmt.Sprintf("%12s %12s %12s  STACK, innermost first, the last %v of %v", heading("ALLOCATED/S", by.name == "ALLOCATED/S"),
+	head := fmt.Sprintf("%12s %12s %12s  STACK (innermost first), %v of %v", heading("ALLOCATED/S", by.name == "ALLOCATED/S"),
 		heading("GROWTH/MIN", by.name == "GROWTH/MIN"), heading("IN USE", by.name == "IN USE"), m.stacks.Interval.Round(time.Second), m.stacks.For.Round(time.Second))
 	lines := []string{"", inverse.Render(pad(head, m.width))}
 	for _, r := range rows {

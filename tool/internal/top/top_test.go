@@ -10,7 +10,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 // fake is a machine of four processes; samples of 812 follow a fixed curve.
@@ -110,15 +110,15 @@ func drive(t *testing.T, m tea.Model, words ...string) tea.Model {
 		case word == "tick":
 			m, _ = m.Update(m.(Model).ask()())
 		case word == "enter":
-			send(tea.KeyMsg{Type: tea.KeyEnter})
+			send(tea.KeyPressMsg{Code: tea.KeyEnter})
 		case word == "esc":
-			send(tea.KeyMsg{Type: tea.KeyEsc})
+			send(tea.KeyPressMsg{Code: tea.KeyEscape})
 		case word == "down":
-			send(tea.KeyMsg{Type: tea.KeyDown})
+			send(tea.KeyPressMsg{Code: tea.KeyDown})
 		case word == "space":
-			send(tea.KeyMsg{Type: tea.KeySpace, Runes: []rune{' '}})
+			send(tea.KeyPressMsg{Code: tea.KeySpace, Text: " "})
 		default:
-			send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(word)})
+			send(tea.KeyPressMsg{Code: []rune(word)[0], Text: word})
 		}
 	}
 	return m
@@ -154,7 +154,7 @@ func TestScreens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := drive(t, New(&fake{}, time.Second, nil), words...)
-			testkit.Check(t, "testdata/"+name+".golden", []byte(m.View()+"\n"))
+			testkit.Check(t, "testdata/"+name+".golden", []byte(m.View().Content+"\n"))
 		})
 	}
 }
@@ -164,9 +164,9 @@ func TestAProcessThatDiesKeepsItsLastFigures(t *testing.T) {
 	m := drive(t, New(f, time.Second, []int{812}), append(ticks(4), "80x30")...)
 	f.fails = errors.New("there is no process 812: it has ended")
 	m = drive(t, m, "tick")
-	testkit.Check(t, "testdata/process-died.golden", []byte(m.View()+"\n"))
+	testkit.Check(t, "testdata/process-died.golden", []byte(m.View().Content+"\n"))
 	m = drive(t, New(f, time.Second, []int{813}), "tick")
-	testkit.Check(t, "testdata/process-never.golden", []byte(m.View()+"\n"))
+	testkit.Check(t, "testdata/process-never.golden", []byte(m.View().Content+"\n"))
 }
 
 func TestAnAnswerForAnotherProcessIsDropped(t *testing.T) {
@@ -194,7 +194,7 @@ func TestSamplingEndsWithTheView(t *testing.T) {
 	if !m.(Model).profiling || f.ended != 0 {
 		t.Fatal("p does not begin to sample")
 	}
-	_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyEsc})
+	_, cmd := m.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
 	for _, c := range cmd().(tea.BatchMsg) {
 		c()
 	}
@@ -226,7 +226,7 @@ func TestRatesOfStacks(t *testing.T) {
 
 func TestQuit(t *testing.T) {
 	for _, m := range []Model{New(&fake{}, time.Second, nil), New(&fake{}, time.Second, []int{812})} {
-		_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")})
+		_, cmd := m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"})
 		if cmd == nil || cmd() != tea.Quit() {
 			t.Error("q does not quit")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 	"github.com/granary-allocator/granary/tool/internal/term"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/lipgloss"
 	"github.com/guptarohit/asciigraph"
 	"github.com/muesli/termenv"
@@ -24,7 +25,7 @@ var (
 )
 
 // View draws the screen.
-func (m Model) View() string {
+func (m Model) View() tea.View {
 	var body []string
 	switch {
 	case m.helping:
@@ -41,7 +42,9 @@ func (m Model) View() string {
 	for len(body) < room {
 		body = append(body, "")
 	}
-	return strings.Join(append(body, m.foot()), "\n")
+	v := tea.NewView(strings.Join(append(body, m.foot()), "\n"))
+	v.AltScreen = true
+	return v
 }
 
 // foot is the last line: the effect of the last key, or the list of keys.
