@@ -54,7 +54,7 @@ func (v *Visit) Program(ctx context.Context, spec ServerSpec) (string, error) {
 	v.Set(MetricCPU, usage.User+usage.Sys)
 	v.setUsage(usage)
 	if spec.Tree {
-		v.Set(MetricSampledRSS, v.peak)
+		v.Set(MetricSampledRSS, max(v.peak, usage.PeakRSS)) // a process may grow and end between two samples
 	} else {
 		v.Set(result.MetricPeakRSS, usage.PeakRSS)
 	}

@@ -17,8 +17,8 @@ const (
 	MetricP99        = "p99"
 	MetricP999       = "p99.9"
 	MetricMax        = "max"
-	// MetricSampledRSS is the largest sum of the processes' proportional set sizes in any sample, in
-	// bytes: the kernel records no peak for a group of processes.
+	// MetricSampledRSS is the largest sum of the processes' proportional set sizes in any sample, in bytes: the kernel
+	// records no peak for a group of processes. Of a program that ends it is at least the peak of its largest process.
 	MetricSampledRSS = "largest sampled RSS"
 	// Of the server's memory control group, where one can be made.
 	MetricGroupPeak   = "control group, peak"

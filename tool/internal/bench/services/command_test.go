@@ -101,13 +101,15 @@ int main(void) {
   printf("metric own_peak %ld bytes\n", u.ru_maxrss * 1024);
   return 0;
 }`)
-	r, _, err := plan(t, "name: touch\ncommand: ["+program+"]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	peak, own := valueOf(t, r, "the program", result.MetricPeakRSS), valueOf(t, r, "the program", "own peak")
-	if own < 200<<20 || math.Abs(peak-own) > 1<<20 {
-		t.Errorf("peak RSS %.1f MiB; the program says %.1f", peak/(1<<20), own/(1<<20))
+	for processes, metric := range map[string]string{"": result.MetricPeakRSS, "processes: tree\n": scenario.MetricSampledRSS} {
+		r, _, err := plan(t, "name: touch\ncommand: ["+program+"]\n"+processes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peak, own := valueOf(t, r, "the program", metric), valueOf(t, r, "the program", "own peak")
+		if own < 200<<20 || math.Abs(peak-own) > 1<<20 {
+			t.Errorf("%s%s %.1f MiB; the program says %.1f", processes, metric, peak/(1<<20), own/(1<<20))
+		}
 	}
 }
 
