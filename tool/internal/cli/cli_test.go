@@ -37,7 +37,7 @@ func TestMainFindsRowsAndMapsErrors(t *testing.T) {
 	}{
 		{"ok a b", "a,b", "", 0},
 		{"two words x", "x", "", 0},
-		{"two", "", "granary: say which: `granary help two` lists the commands that begin with \"two\"\n", CodeUsage},
+		{"two", "", "granary: say which: `granary two` takes words\n", CodeUsage},
 		{"nonsense", "", "granary: there is no command \"nonsense\"; `granary help -a` lists them\n", CodeUsage},
 		{"quite", "", "granary: there is no command \"quite\"; did you mean \"quiet\"?\n", CodeUsage},
 		{"two worms", "", "granary: there is no command \"two worms\"; did you mean \"words\"?\n", CodeUsage},

@@ -125,7 +125,11 @@ func group(root *cobra.Command, name string) *cobra.Command {
 	}
 	c := &cobra.Command{Use: name, Short: "the commands that begin with " + name, Args: unknown, DisableAutoGenTag: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return Usagef("say which: `granary help %s` lists the commands that begin with %q", name, name)
+			var verbs []string
+			for _, verb := range c.Commands() {
+				verbs = append(verbs, verb.Name())
+			}
+			return Usagef("say which: `granary %s` takes %s", name, strings.Join(verbs, ", "))
 		}}
 	root.AddCommand(c)
 	return c

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"net/http"
 	"regexp"
 	"sync"
@@ -178,9 +177,9 @@ func Handler(registry prometheus.Gatherer, logger *log.Logger) http.Handler {
 }
 
 func serve(ctx context.Context, env cli.Env, address string, registry prometheus.Gatherer) error {
-	listener, err := net.Listen("tcp", address)
+	listener, err := cli.Listen("listen", address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w; name a free address with --listen", address, err)
+		return err
 	}
 	logger := log.New(env.Stderr, "granary exporter: ", 0)
 	logger.Printf("serving http://%s/metrics", listener.Addr())

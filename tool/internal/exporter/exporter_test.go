@@ -200,7 +200,7 @@ func TestARealProcessIsFoundServedAndForgotten(t *testing.T) {
 func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"--command (": "--command: error parsing regexp", "--timeout 0s": "must be above zero", "extra": "one argument too many",
-		"--listen 256.0.0.1:1": "name a free address with --listen",
+		"--listen 256.0.0.1:1": "is no address of this machine",
 	} {
 		var errs bytes.Buffer
 		code := cli.Main(context.Background(), cli.Env{Stdout: io.Discard, Stderr: &errs}, []cli.Command{Row}, append([]string{"exporter"}, strings.Fields(args)...))

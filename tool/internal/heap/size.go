@@ -143,7 +143,7 @@ func jemallocClass(n uint64) uint64 {
 }
 
 func table(costs []Cost) term.Table {
-	t := term.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", " EACH", " GLIBC", " JEMALLOC", "FROM"}, Fold: true}
+	t := term.Table{Header: []string{" REQUEST", " TAKES", " ROUNDING", " EACH", " GLIBC", " JEMALLOC", "FROM"}, Spare: []int{3, 2, 5, 4}, Fold: true}
 	for _, c := range costs {
 		from := "pages of its own"
 		switch {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/granary-allocator/granary/tool/internal/cli"
+
 	"github.com/google/pprof/driver"
 	"github.com/google/pprof/profile"
 )
@@ -25,16 +27,13 @@ type Web struct {
 
 // Serve opens the web page and returns when ctx is done.
 func (v Web) Serve(ctx context.Context) error {
-	host, port, err := net.SplitHostPort(v.Listen)
-	if err != nil {
-		return fmt.Errorf("%q is no address to listen on: give HOST:PORT, as in :0 for a free port of this machine alone", v.Listen)
+	address := v.Listen
+	if strings.HasPrefix(address, ":") { // this machine alone
+		address = "localhost" + address
 	}
-	if host == "" {
-		host = "localhost"
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	listener, err := cli.Listen("http", address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w; name a free address with --http", v.Listen, err)
+		return err
 	}
 	o := v.options("-http="+listener.Addr().String(), "-no_browser")
 	o.HTTPServer = func(args *driver.HTTPServerArgs) error {

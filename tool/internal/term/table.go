@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func (t Table) widths() []int {
 // enough is a width of the last column: before it becomes narrower, spare columns are left out.
 const enough = 24
 
-// fitted leaves spare columns out until the rest fits.
+// fitted leaves spare columns out until the rest fits, and keeps those of them that fit beside it.
 func (t Table) fitted(width int) Table {
 	if width == 0 {
 		return t
@@ -117,6 +118,12 @@ func (t Table) fitted(width int) Table {
 		}
 		gone[column] = true
 		total -= widths[column] + gap
+	}
+	for _, column := range slices.Backward(t.Spare) { // a wide column made room for narrow ones
+		if gone[column] && total+widths[column]+gap <= width {
+			delete(gone, column)
+			total += widths[column] + gap
+		}
 	}
 	kept := t
 	kept.Header, kept.Rows = without(t.Header, gone), nil

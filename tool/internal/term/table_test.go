@@ -42,6 +42,22 @@ func TestANarrowTableDropsSpareColumnsAndFoldsTheLast(t *testing.T) {
 	}
 }
 
+// Where a wide column had to go as well, the narrow ones before it come back.
+func TestANarrowTableKeepsTheSpareColumnsThatFit(t *testing.T) {
+	table := Table{Header: []string{"NAME", "HOW", "PATH", "COMMAND"}, Spare: []int{1, 2},
+		Rows: [][]string{{"redis", "linked", "/usr/local/bin/redis-server", "redis-server *:6379"}}}
+	for width, want := range map[int]string{
+		40: "NAME   HOW     COMMAND\nredis  linked  redis-server *:6379\n",
+		28: "NAME   COMMAND\nredis  redis-server *:6379\n",
+	} {
+		var out bytes.Buffer
+		table.Write(&out, width)
+		if out.String() != want {
+			t.Errorf("%d columns: got\n%swant\n%s", width, out.String(), want)
+		}
+	}
+}
+
 func TestMeansAreRounded(t *testing.T) {
 	for n, want := range map[float64]string{2.3589: "2.4", 2.34: "2.3", 0.04: "0.0", 48: "48.0", 4120.44: "4,120.4", -2.36: "-2.4",
 		1048576: "1,048,576", 2358908.6: "2,358,909"} {

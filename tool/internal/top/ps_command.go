@@ -73,6 +73,8 @@ func (o options) run(ctx context.Context, env cli.Env, args []string) error {
 		err = term.JSON(env.Stdout, list)
 	case o.allocator == inspect.Granary && len(list.Processes) == 0:
 		_, err = fmt.Fprintln(env.Stdout, noneYet)
+	case o.allocator != "" && len(list.Processes) == 0:
+		env.Message(fmt.Sprintf("no process that you may read runs under %q; `granary ps` names the allocators", o.allocator))
 	default:
 		width, _ := term.Width(env.Stdout)
 		list.write(env.Stdout, width)

@@ -58,7 +58,7 @@ func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 	fs.BoolVar(&o.Variants, "variants", false, "also the settings that people use: "+strings.Join(allocators.Variants, ", "))
 	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
 	fs.StringVar(&o.Out, "out", "", "write results and report into this `folder`; rounds that it holds already are added to")
-	fs.StringVar(&o.Goal, "goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
+	fs.StringVar(&o.Goal, "goal", "rss", "the `goal` whose advice comes first: rss, throughput, p99 or cpu")
 	fs.StringVar(&o.Lib, "lib", "", "the `library` measured as granary (default: libgranary.so beside this command, or installed)")
 }
 

@@ -35,7 +35,7 @@ var Commands = []cli.Command{
 }
 
 func reportSetup(fs *pflag.FlagSet) cli.Action {
-	name := fs.String("goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
+	name := fs.String("goal", "rss", "the `goal` whose advice comes first: rss, throughput, p99 or cpu")
 	service := fs.String("service", "", "the `name` of the service in the lines that deploy the allocator")
 	return cli.Arguments(1, 1, "the folder of the results", func(_ context.Context, env cli.Env, args []string) error {
 		goal, err := Find(*name)
@@ -142,7 +142,7 @@ func compareSetup(fs *pflag.FlagSet) cli.Action {
 	all := fs.Bool("all", false, "also the rows in which no difference is shown")
 	fail := fs.Bool("fail", false, "end with code 1 when something became worse")
 	only := fs.String("allocator", "", "only this allocator, by `name`")
-	return cli.Arguments(2, 2, "two results", func(_ context.Context, env cli.Env, args []string) error {
+	return cli.Arguments(2, 2, "two results, files or folders: before, then after", func(_ context.Context, env cli.Env, args []string) error {
 		a, err := result.Read(args[0])
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.BoolVar(&o.variants, "variants", false, "also the settings that people use")
 	fs.StringVar(&o.allocators, "allocators", "", "as in the scenarios (default: all that are found; `names`)")
 	fs.StringVar(&o.lib, "lib", "", "the `library` measured as granary")
-	fs.StringVar(&o.goal, "goal", "rss", "whose advice comes first: rss, throughput, p99 or cpu (`goal`)")
+	fs.StringVar(&o.goal, "goal", "rss", "the `goal` whose advice comes first: rss, throughput, p99 or cpu")
 	return cli.Arguments(0, 0, "options", func(ctx context.Context, env cli.Env, _ []string) error {
 		switch {
 		case o.out == "":
