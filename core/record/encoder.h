@@ -22,6 +22,7 @@ class Encoder {
   bool HasRoom() const { return static_cast<size_t>(end_ - at_) >= kMaxEventBytes; }
   uint8_t* at() const { return at_; }
   uint8_t* end() const { return end_; }
+  uint64_t ticks() const { return ticks_; }
 
   void Allocated(Kind kind, size_t size, size_t alignment, const void* p, uint64_t ticks) {
     uint8_t* to = Time(ticks);

@@ -74,7 +74,7 @@ bool Populate(void* pages, size_t bytes) {
 
 }  // namespace
 
-bool File::Create(const char* path, uint64_t max_bytes) {
+bool File::Create(const char* path, uint64_t max_bytes, bool keeps_last) {
   int file = Open(path, kNewFile);
   if (file < 0 && errno == EEXIST) {
     if (!IsOfThisProcess(path)) return false;
@@ -88,7 +88,8 @@ bool File::Create(const char* path, uint64_t max_bytes) {
   if (ftruncate(file, static_cast<off_t>(bytes_)) == 0) {
     mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   }
-  const bool fine = mapped != MAP_FAILED && Populate(mapped, kHeaderBytes);
+  const bool fine =
+      mapped != MAP_FAILED && Populate(mapped, kHeaderBytes) && (!keeps_last || MakeQueue(chunks));
   if (!fine) {
     Complain("write", path);
     unlink(path);  // nothing is in it
@@ -108,25 +109,56 @@ bool File::Create(const char* path, uint64_t max_bytes) {
   return true;
 }
 
-void File::Drop() { munmap(header_, bytes_); }
+// The queue of an earlier file is left: a thread may be adding to it.
+bool File::MakeQueue(uint64_t chunks) {
+  void* const memory = mmap(nullptr, chunks * sizeof(Complete), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  queue_ = static_cast<Complete*>(memory);
+  queued_ = taken_ = 0;
+  return true;
+}
+
+void File::Drop() {
+  const uint64_t chunks = (bytes_ - kHeaderBytes) / kChunkBytes;
+  munmap(header_, bytes_);
+  if (queue_ != nullptr) munmap(queue_, chunks * sizeof(Complete));
+  queue_ = nullptr;
+}
 
 uint8_t* File::NewChunk() {
   Header& h = *header_;
   if (h.stop != Stop::kRunning) return nullptr;
-  if (h.chunks == h.max_chunks) {
-    h.stop = Stop::kFull;
-    return nullptr;
-  }
+  if (h.chunks == h.max_chunks) return queue_ == nullptr ? Ended(Stop::kFull) : OldestChunk();
   uint8_t* const chunk =
       reinterpret_cast<uint8_t*>(header_) + kHeaderBytes + h.chunks * kChunkBytes;
-  if (!Populate(chunk, kChunkBytes)) {
-    h.stop = Stop::kNoSpace;
-    return nullptr;
-  }
+  if (!Populate(chunk, kChunkBytes)) return Ended(Stop::kNoSpace);
   ++h.chunks;
   return chunk;
 }
 
-void File::Finish(uint8_t* end) { madvise(end - kChunkBytes, kChunkBytes, MADV_DONTNEED); }
+uint8_t* File::Ended(Stop why) {
+  header_->stop = why;
+  return nullptr;
+}
+
+// A reader finds the old events, without those that are said to be incomplete, or none of them.
+uint8_t* File::OldestChunk() {
+  Header& h = *header_;
+  if (taken_ == queued_) return Ended(Stop::kInUse);
+  const Complete oldest = queue_[taken_++ % h.max_chunks];
+  h.version = kVersionOverwritten;
+  __atomic_store_n(&h.overwritten, oldest.ticks, __ATOMIC_RELEASE);
+  __atomic_store_n(oldest.chunk + sizeof(ChunkHeader), 0, __ATOMIC_RELEASE);
+  if (!Populate(oldest.chunk, kChunkBytes)) return Ended(Stop::kNoSpace);
+  memset(oldest.chunk, 0, kChunkBytes);
+  return oldest.chunk;
+}
+
+void File::Finish(uint8_t* end, uint64_t ticks) {
+  uint8_t* const chunk = end - kChunkBytes;
+  madvise(chunk, kChunkBytes, MADV_DONTNEED);
+  if (queue_ != nullptr) queue_[queued_++ % header_->max_chunks] = {chunk, ticks};
+}
 
 }  // namespace granary::record

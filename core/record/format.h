@@ -10,6 +10,7 @@ namespace granary::record {
 inline constexpr char kMagic[8] = {'g', 'r', 'a', 'n', 'r', 'e', 'c', '\n'};
 inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kVersionWithStacks = 2;
+inline constexpr uint32_t kVersionOverwritten = 3;  // with stacks or without
 // Both are whole pages with pages of up to 64 KiB.
 inline constexpr size_t kHeaderBytes = 64 << 10;
 inline constexpr size_t kChunkBytes = 64 << 10;
@@ -32,6 +33,8 @@ enum class Other : uint8_t {
   kStack = 1,         // number of the stack of the next allocation in this chunk
   kDefinesStack = 2,  // number, count, return addresses from the innermost on, as distances
 };
+// The thread of a chunk that holds definitions of stacks alone.
+inline constexpr uint32_t kDefinitionsThread = ~uint32_t{1};
 // The thread of a chunk that holds text: rows of /proc/self/maps, for the names of stacks.
 inline constexpr uint32_t kMapsThread = ~uint32_t{0};
 // The high bits are the time since the thread's last event; this value says that a number follows.
@@ -42,7 +45,7 @@ inline constexpr size_t kMaxFrames = 24;
 inline constexpr size_t kMaxEventBytes = 2 + 4 * 10 + 6 + 1 + 2 * 5 + kMaxFrames * 10;
 
 // Why recording ended before the program did.
-enum class Stop : uint32_t { kRunning = 0, kFull = 1, kNoSpace = 2 };
+enum class Stop : uint32_t { kRunning = 0, kFull = 1, kNoSpace = 2, kInUse = 3 };
 
 // A time stamp in both clocks. Two of them convert ticks to nanoseconds.
 struct Stamp {
@@ -65,6 +68,7 @@ struct Header {
   uint32_t forked;             // 1: a child of fork, whose heap was its parent's
   char allocator[kTextBytes];  // path of the library whose malloc was called
   char program[kTextBytes];    // path of the executable
+  uint64_t overwritten;        // ticks: events up to then are incomplete; 0: none is overwritten
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 

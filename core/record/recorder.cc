@@ -76,10 +76,13 @@ void LeaveChunk(void* value) {
   State& state = StateOf(shared);
   if (of_thread.generation != state.shared.generation || of_thread.busy) return;
   of_thread.busy = true;
-  if (of_thread.encoder.HasRoom()) {
+  {
     Lock lock(state);
-    if (state.rests < kMaxRests)
+    if (of_thread.encoder.HasRoom() && state.rests < kMaxRests) {
       state.rest[state.rests++] = {of_thread.encoder.at(), of_thread.encoder.end()};
+    } else if (of_thread.encoder.end() != nullptr) {
+      file.Finish(of_thread.encoder.end(), state.shared.clock);
+    }
   }
   of_thread.encoder.Leave();
   of_thread.busy = false;
@@ -125,9 +128,10 @@ bool CreateFile(bool forked) {
   const bool follow = NumberIn("GRANARY_RECORD_FOLLOW", 0) != 0;
   if (forked && !follow) return false;
   const uint64_t max_bytes = NumberIn("GRANARY_RECORD_MAX_BYTES", uint64_t{1} << 30);
+  const bool keeps_last = NumberIn("GRANARY_RECORD_KEEP_LAST", 0) != 0;
   char buffer[4096];
-  if (!forked && file.Create(path, max_bytes)) return true;
-  return follow && file.Create(PathOf(path, true, buffer), max_bytes);
+  if (!forked && file.Create(path, max_bytes, keeps_last)) return true;
+  return follow && file.Create(PathOf(path, true, buffer), max_bytes, keeps_last);
 }
 
 // Whether the process waits until another one switches its recording on. It does so once: what
@@ -168,16 +172,32 @@ void Start(State& state) {
   __atomic_store_n(&state.shared.generation, ++generation, __ATOMIC_RELEASE);
 }
 
+void MoveClock(uint64_t to) {
+  uint64_t& clock = shared->clock;
+  uint64_t last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
+  while (to > last && !__atomic_compare_exchange_n(&clock, &last, to, true, __ATOMIC_RELAXED,
+                                                   __ATOMIC_RELAXED)) {
+  }
+}
+
+// The time of a thread's next chunk. Its chunks are read in the order of their times.
+uint64_t TimeOfNextChunk(Log& log) {
+  Advance(log);
+  if (log.encoder.at() != nullptr) MoveClock(log.encoder.ticks() + 1);
+  return __atomic_load_n(&shared->clock, __ATOMIC_RELAXED);
+}
+
 // A chunk with room, for a thread that has none.
 bool NextChunk(Log& log, State& state) {
-  const uint64_t ticks = __atomic_load_n(&state.shared.clock, __ATOMIC_RELAXED);
-  if (log.encoder.at() == nullptr && state.rests > 0) {
+  const uint64_t ticks = TimeOfNextChunk(log);
+  if (log.encoder.end() != nullptr) file.Finish(log.encoder.end(), ticks);
+  if ((log.encoder.at() == nullptr || file.IsInUse()) && state.rests > 0) {
     const Rest rest = state.rest[--state.rests];
     log.encoder.Begin(rest.at, rest.end, ticks);
     log.encoder.Thread(log.thread, ticks);
     if (log.encoder.HasRoom()) return true;
+    file.Finish(log.encoder.end(), ticks);
   }
-  if (log.encoder.end() != nullptr) File::Finish(log.encoder.end());
   uint8_t* const chunk = file.NewChunk();
   if (chunk == nullptr) return false;
   *reinterpret_cast<ChunkHeader*>(chunk) = {log.thread, 0, ticks};
@@ -203,7 +223,6 @@ bool MakeRoom(Log& log) {
     log.thread = state.threads++;
   }
   if (!log.encoder.HasRoom()) {
-    Advance(log);
     if (!NextChunk(log, state)) {
       Stopped(state);
       return false;
@@ -256,12 +275,7 @@ uint8_t* ChunkOf(uint32_t thread) {
 }
 
 void Advance(Log& log) {
-  const uint64_t now = Ticks();
-  uint64_t& clock = shared->clock;
-  uint64_t last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
-  while (now > last && !__atomic_compare_exchange_n(&clock, &last, now, true, __ATOMIC_RELAXED,
-                                                    __ATOMIC_RELAXED)) {
-  }
+  MoveClock(Ticks());
   if (log.events % 1024 == 0) file.header().last = Now();
 }
 

@@ -1,10 +1,12 @@
 #include "stacks.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "maps.h"
+#include "recorder.h"
 #include "unwind/unwind.h"
 
 // The recorder's own first and last byte.
@@ -30,6 +32,20 @@ uint64_t Hash(const uintptr_t* frames, size_t count) {
   return hash == 0 ? 1 : hash;
 }
 
+// The chunk of the definitions, which is never given again.
+int lock;
+Encoder definitions;
+
+void Define(uint32_t number, const uintptr_t* frames, size_t count) {
+  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+  if (!definitions.HasRoom()) {
+    uint8_t* const chunk = ChunkOf(kDefinitionsThread);
+    if (chunk != nullptr) definitions.Begin(chunk + sizeof(ChunkHeader), chunk + kChunkBytes, 0);
+  }
+  if (definitions.HasRoom()) definitions.DefineStack(number, frames, count);
+  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+}
+
 }  // namespace
 
 bool Stacks::Start() {
@@ -43,6 +59,8 @@ bool Stacks::Start() {
     memory_ = static_cast<uint64_t*>(p);
   }
   used_ = 0;
+  lock = 0;  // in a child of fork, a thread of the parent may have held it
+  definitions.Leave();
   numbers_ = memory_;
   unwind::Refresh();
   return true;
@@ -80,7 +98,7 @@ void Stacks::Write(Encoder& encoder) {
   if (number == 0) return;
   if (is_new) {
     const int error = errno;
-    encoder.DefineStack(number, frames, count);
+    Define(number, frames, count);
     NoteModules(frames, count);
     errno = error;
   }

@@ -12,7 +12,7 @@ class Stacks {
   bool on() const { return numbers_ != nullptr; }
   void Stop() { numbers_ = nullptr; }
 
-  // Writes the number of the calling thread's stack, and the definition if it is new.
+  // Writes the number of the calling thread's stack; if it is new, its definition elsewhere.
   void Write(Encoder& encoder);
 
  private:

@@ -196,6 +196,9 @@ func remarks(s Summary) [][]string {
 	if s.Header.Forked {
 		out = append(out, []string{"forked", "the objects of its parent are unknown"})
 	}
+	if s.Header.Overwritten > 0 {
+		out = append(out, []string{"the last part", "the " + term.Duration(s.Header.Overwritten) + " before were overwritten"})
+	}
 	if s.Header.Stopped != "" {
 		out = append(out, []string{"ended early", s.Header.Stopped})
 	}

@@ -61,7 +61,9 @@ type Header struct {
 	Forked    bool          `json:"forked"`  // a child of fork, whose heap was its parent's
 	Stopped   string        `json:"stopped"` // why recording ended before the program; empty: it did not
 	Lost      uint64        `json:"lost"`    // calls of signal handlers that interrupted the recorder
-	Size      int64         `json:"-"`       // bytes of the file
+	// Overwritten is for how long was recorded before the trace begins, which holds the last events alone.
+	Overwritten time.Duration `json:"overwritten_ns,omitempty"`
+	Size        int64         `json:"-"` // bytes of the file
 	// Stacks are rows of indexes into Functions, from the innermost call on.
 	Functions []string `json:"functions,omitempty"`
 	Stacks    [][]int  `json:"stacks,omitempty"`

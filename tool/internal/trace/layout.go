@@ -10,7 +10,7 @@ import (
 // The layout of a recording, as in core/record/format.h.
 const (
 	recordingMagic   = "granrec\n"
-	recordingVersion = 2 // 1 is without stacks
+	recordingVersion = 3 // 1 is without stacks, 2 with all of its events
 	headerBytes      = 64 << 10
 	chunkBytes       = 64 << 10
 	chunkHeaderBytes = 16
@@ -57,9 +57,10 @@ type recordingHeader struct {
 	Forked          uint32
 	Allocator       [1024]byte
 	Program         [1024]byte
+	Overwritten     uint64 // ticks up to which events are incomplete; 0: no event is missing
 }
 
-var stops = map[uint32]string{0: "", 1: "the file reached its limit (--max-bytes)", 2: "the disk was full"}
+var stops = map[uint32]string{0: "", 1: "the file reached its limit (--max-bytes)", 2: "the disk was full", 3: "more threads than the file has chunks recorded at the same time (give a larger --max-bytes)"}
 
 func text(field []byte) string {
 	head, _, _ := bytes.Cut(field, []byte{0})
@@ -87,6 +88,14 @@ func (h recordingHeader) header() Header {
 	}
 	out.Length = h.clock()(h.Last.Ticks)
 	return out
+}
+
+// window is the header of the part of the recording that is complete.
+func (h recordingHeader) window() recordingHeader {
+	passed := uint64(h.clock()(h.Overwritten))
+	h.UnixNanoseconds += passed
+	h.First = stamp{Ticks: max(h.First.Ticks, h.Overwritten), Nanoseconds: h.First.Nanoseconds + passed}
+	return h
 }
 
 // clock returns the conversion of ticks to the time since the start.

@@ -13,6 +13,7 @@ const slack = 2
 
 // A cursor reads the events of one thread.
 type cursor struct {
+	after    uint64 // earlier events, and those of this time, are incomplete
 	thread   uint32
 	segments []segment
 	decoder  decoder
@@ -27,6 +28,9 @@ func (c *cursor) advance() bool {
 	for {
 		head, err := c.decoder.next()
 		if err == nil && head.kind != recordEnd { // errors were found when the chunk was indexed
+			if head.ticks <= c.after && c.after > 0 {
+				continue
+			}
 			c.head = head
 			return true
 		}
@@ -83,9 +87,9 @@ type merge struct {
 }
 
 func newMerge(r *recording, found *Findings, yield func(Event) bool) *merge {
-	m := &merge{found: found, yield: yield, clock: r.header.clock(), waiters: map[uint64][]*cursor{}, places: map[uint64]*place{}, stacks: r.numbers}
+	m := &merge{found: found, yield: yield, clock: r.header.window().clock(), waiters: map[uint64][]*cursor{}, places: map[uint64]*place{}, stacks: r.numbers}
 	for thread, segments := range r.threads {
-		if c := (&cursor{thread: thread, segments: segments}); c.advance() {
+		if c := (&cursor{after: r.header.Overwritten, thread: thread, segments: segments}); c.advance() {
 			m.ready = append(m.ready, c)
 		}
 	}

@@ -89,7 +89,8 @@ func Parse(data []byte) (*Trace, error) {
 	case hasMagic(data, recordingMagic):
 		var r *recording
 		if r, err = readRecording(data, &t.Findings); err == nil {
-			t.content, t.Header = r, r.header.header()
+			t.content, t.Header = r, r.header.window().header()
+			t.Header.Overwritten = r.header.clock()(r.header.Overwritten)
 			r.nameStacks(&t.Header)
 			t.Header.Size = int64(headerBytes + min(uint64(len(data)-headerBytes), r.header.Chunks*chunkBytes))
 		}

@@ -32,6 +32,7 @@ command is killed. ` + "`granary trace info`" + ` summarises it. With --wait, no
 		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},
 		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
 		{Line: "record --sample 100 --stacks -- ./app", Does: "and where it is allocated, for `granary trace top --stacks`"},
+		{Line: "record --max-bytes 64MiB --keep-last -- ./app", Does: "the last 64 MiB of a program that runs for weeks"},
 		{Line: "record --wait -- ./app", Does: "start a program that can be recorded later"},
 		{Line: "record --seconds 30 812", Does: "record it for 30 seconds"},
 		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
@@ -45,6 +46,7 @@ type recordOptions struct {
 	out, lib, max string
 	sample        uint64
 	follow, raw   bool
+	last          bool
 	stacks        bool
 	anonymous     bool
 	wait          bool
@@ -57,6 +59,7 @@ func setupRecord(flags *pflag.FlagSet) cli.Action {
 	flags.StringVarP(&o.out, "out", "o", "trace.gtr", "write the trace to this `file`")
 	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+preload.RecorderName+" beside this command, or installed)")
 	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
+	flags.BoolVar(&o.last, "keep-last", false, "overwrite the oldest calls when the file has the size of --max-bytes, and go on recording")
 	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
 	flags.BoolVar(&o.stacks, "stacks", false, "record the stack of each allocation; with --sample this costs little")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
@@ -141,6 +144,9 @@ func (o *recordOptions) variables(most uint64) []string {
 	out := []string{"GRANARY_RECORD=" + o.out, "GRANARY_RECORD_MAX_BYTES=" + strconv.FormatUint(most, 10), "GRANARY_RECORD_SAMPLE=" + strconv.FormatUint(o.sample, 10)}
 	if o.follow {
 		out = append(out, "GRANARY_RECORD_FOLLOW=1")
+	}
+	if o.last {
+		out = append(out, "GRANARY_RECORD_KEEP_LAST=1")
 	}
 	if o.stacks {
 		out = append(out, "GRANARY_RECORD_STACKS=1")
@@ -254,8 +260,11 @@ func (o *recordOptions) finishFile(env cli.Env, path string) error {
 	}
 	defer t.Close()
 	note := ""
+	if t.Header.Overwritten > 0 {
+		note = fmt.Sprintf("; they are the last %s, %s before were overwritten", term.Duration(t.Header.Length), term.Duration(t.Header.Overwritten))
+	}
 	if t.Header.Stopped != "" {
-		note = "; the recording ended early: " + t.Header.Stopped
+		note += "; the recording ended early: " + t.Header.Stopped
 	}
 	term.Line(env.Stderr, "granary: recorded %s calls of %s in %s (%s)%s", term.Count(packed.Events),
 		term.Counted(packed.Threads, "thread"), path, term.Bytes(uint64(t.Header.Size)), note)

@@ -41,8 +41,8 @@ func process(env cli.Env, args []string) (int, bool) {
 
 // attach records a running process that was started with the recorder.
 func (o *recordOptions) attach(ctx context.Context, env cli.Env, pid int, named bool) error {
-	if o.sample != 1 || o.follow || o.raw || o.wait || o.stacks {
-		return errors.New("--sample, --stacks, --follow, --raw and --wait belong to the start of a program: leave them out for a process")
+	if o.sample != 1 || o.follow || o.raw || o.wait || o.stacks || o.last {
+		return errors.New("--sample, --stacks, --keep-last, --follow, --raw and --wait belong to the start of a program: leave them out for a process")
 	}
 	if o.seconds < 0 || o.seconds > 30*24*3600 {
 		return errors.New("--seconds must be above zero, and 30 days at most")

@@ -31,6 +31,7 @@ func readRecording(data []byte, found *Findings) (*recording, error) {
 	if err != nil {
 		return nil, err
 	}
+	header.Last.Ticks = max(header.Last.Ticks, header.Overwritten) // of a process that was killed
 	r := &recording{header: header, chunks: data[headerBytes:], threads: map[uint32][]segment{}, stacks: map[uint32][]uint64{}}
 	present := uint64(len(r.chunks)) / chunkBytes
 	if present < header.Chunks {

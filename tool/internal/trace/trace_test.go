@@ -152,6 +152,33 @@ func TestHalvesOfRealloc(t *testing.T) {
 	expect(t, parse(t, file(c)), "alloc t0 o0, free t0 o0, alloc t0 o1, alloc t0 o2")
 }
 
+// overwrittenAt is where the header says which events are overwritten.
+const overwrittenAt = 104 + 2*1024
+
+// Of a recording whose beginning is overwritten, what came before the last overwritten event is left out.
+func TestTheBeginningIsOverwritten(t *testing.T) {
+	a := chunk(0, 1000).event(1, 0, 0x1000, 100).event(5, 10, 0x1000).event(6, 10, 0x2000, 200)
+	b := chunk(1, 1005).event(1, 0, 0x3000, 300).event(4, 20, 0x2000).event(4, 10, 0x3000)
+	data := file(a, b)
+	binary.LittleEndian.PutUint32(data[8:], 3)
+	binary.LittleEndian.PutUint64(data[overwrittenAt:], 1010)
+	tr := parse(t, data)
+	var kinds []Kind
+	for e := range tr.Events() {
+		kinds = append(kinds, e.Kind)
+		if e.Time < 10*time.Microsecond || e.Time > 30*time.Microsecond {
+			t.Errorf("%+v", e)
+		}
+	}
+	if !slices.Equal(kinds, []Kind{Alloc, Free}) || tr.Findings.UnknownFrees != 1 {
+		t.Errorf("%v, %+v", kinds, tr.Findings)
+	}
+	h := tr.Header
+	if h.Overwritten != 10*time.Microsecond || h.Length != 990*time.Microsecond {
+		t.Errorf("%+v", h)
+	}
+}
+
 func TestThreadsShareAChunk(t *testing.T) {
 	c := chunk(0, 1000).event(1, 1, 0x1000, 1)
 	c.data = binary.AppendUvarint(append(c.data, 7, 5), 1500)
@@ -193,13 +220,13 @@ func TestDamageKeepsWhatIsGood(t *testing.T) {
 
 func TestUnreadableFiles(t *testing.T) {
 	future := file()
-	future[8] = 3
+	future[8] = 4
 	wrong := file()
 	wrong[12] = 1
 	for message, data := range map[string][]byte{
 		"it is no trace": []byte("hello, world, this is text"),
 		"it is cut":      file()[:3000],
-		"version 3 of the recording format, this command reads up to version 2": future,
+		"version 4 of the recording format, this command reads up to version 3": future,
 		"its header is corrupted":   wrong,
 		"it is cut inside":          []byte(packedMagic + "\x01"),
 		"version 9 of the trace":    []byte(packedMagic + "\x09\x00\x00\x00\x00\x00\x00\x00"),
@@ -299,15 +326,17 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(pack(f, tr))
-	f.Add(recorded[64<<10 : 66<<10])
-	f.Add(recorded[128<<10 : 130<<10])
-	f.Add(stacked()[64<<10 : 66<<10])
-	f.Add(pack(f, parse(f, stacked())))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add(pack(f, tr), uint64(0))
+	f.Add(recorded[64<<10:66<<10], uint64(0))
+	f.Add(recorded[128<<10:130<<10], uint64(0))
+	f.Add(stacked()[64<<10:66<<10], uint64(0))
+	f.Add(pack(f, parse(f, stacked())), uint64(0))
+	f.Add(recorded[64<<10:66<<10], uint64(1500))
+	f.Fuzz(func(t *testing.T, data []byte, overwritten uint64) {
 		if !hasMagic(data, packedMagic) { // the header is not the interesting part
 			bodies := []*chunkWriter{{data: data[:min(len(data), 64<<10)]}, chunk(1, 1000).event(4, 0, 0x10000)}
 			data = file(bodies...)
+			binary.LittleEndian.PutUint64(data[overwrittenAt:], overwritten)
 		}
 		tr, err := Parse(data)
 		if err != nil {
