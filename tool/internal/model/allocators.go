@@ -20,7 +20,7 @@ type choice struct {
 
 func chosen(fs *pflag.FlagSet) choice {
 	return choice{
-		fs.String("allocator", "", "only these `names`, separated by commas: glibc, jemalloc, jemalloc-redis (the one in Redis' sources), tcmalloc, mimalloc, granary"),
+		fs.String("allocator", "", "only these `names`, separated by commas: glibc, jemalloc, jemalloc-redis (the one in Redis' sources), tcmalloc, google-tcmalloc, mimalloc, granary"),
 		fs.String("lib", "", "the `library` whose classes Granary has (default: libgranary.so beside this command, or installed)"),
 	}
 }
@@ -28,7 +28,7 @@ func chosen(fs *pflag.FlagSet) choice {
 // allocators returns the chosen allocators. If the user did not name Granary and its library is missing,
 // Granary is left out, and the note reports this.
 func (c choice) allocators(env cli.Env) (list []cost.Allocator, note string, err error) {
-	known := []cost.Allocator{cost.Glibc, cost.Jemalloc, cost.RedisJemalloc, cost.TCMalloc, cost.Mimalloc}
+	known := []cost.Allocator{cost.Glibc, cost.Jemalloc, cost.RedisJemalloc, cost.TCMalloc, cost.GoogleTCMalloc, cost.Mimalloc}
 	var wanted, names []string
 	if *c.names != "" {
 		wanted = strings.Split(*c.names, ",")

@@ -28,6 +28,12 @@ func real(t *testing.T) map[string]Allocator {
 			out[path] = a
 		}
 	}
+	if home, err := os.UserHomeDir(); err == nil {
+		path := filepath.Join(home, ".local/share/granary/peers/lib/tcmalloc.so") // where `granary peers install` puts it
+		if _, err := os.Stat(path); err == nil {
+			out[path] = GoogleTCMalloc
+		}
+	}
 	library := testkit.Library(t)
 	l, err := inspect.OpenLibrary(library)
 	if err != nil {
@@ -59,7 +65,8 @@ func filledWith(t *testing.T, program, preload, variable string, h Heap) Sum {
 		fmt.Fprintf(&in, "%d %.0f\n", size, h[size])
 	}
 	cmd := exec.Command(program)
-	cmd.Stdin, cmd.Env = &in, append(os.Environ(), "LD_PRELOAD="+preload, variable)
+	// The tunable leaves restartable sequences to Google's TCMalloc.
+	cmd.Stdin, cmd.Env = &in, append(os.Environ(), "LD_PRELOAD="+preload, "GLIBC_TUNABLES=glibc.pthread.rseq=0", variable)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v", preload, err)
