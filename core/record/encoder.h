@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cstring>
 
 #include "format.h"
 
@@ -50,9 +51,24 @@ class Encoder {
 
  private:
   static uint8_t* Number(uint8_t* to, uint64_t n) {
+    return n >> 28 == 0 ? Short(to, static_cast<uint32_t>(n)) : Long(to, n);
+  }
+  static uint8_t* Long(uint8_t* to, uint64_t n) {
     for (; n >= 0x80; n >>= 7) *to++ = static_cast<uint8_t>(n | 0x80);
     *to++ = static_cast<uint8_t>(n);
     return to;
+  }
+  // Without branches, as the lengths of numbers cannot be predicted. Writes four bytes; those after
+  // the number stay zeros.
+  static uint8_t* Short(uint8_t* to, uint32_t n) {
+    const unsigned bytes =
+        (static_cast<unsigned>(std::bit_width(n | 1)) * 9 + 64) >> 6;  // a seventh
+    const uint32_t groups =
+        (n & 0x7f) | (n & 0x3f80) << 1 | (n & 0x1fc000) << 2 | (n & 0xfe00000) << 3;
+    const uint32_t word = groups | (0x808080u & ((1u << (8 * bytes - 8)) - 1));
+    static_assert(std::endian::native == std::endian::little);
+    std::memcpy(to, &word, sizeof word);
+    return to + bytes;
   }
 
   uint8_t* Time(uint64_t ticks) {
