@@ -184,7 +184,7 @@ func TestLinkedProgramsAreRead(t *testing.T) {
 	}
 }
 
-// Another user's process is refused, and the message says what is missing.
+// A process with more rights is refused, and the message says what is missing: root is not told to become root.
 func TestAnotherUsersProcessIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes of two users")
@@ -208,12 +208,21 @@ func TestAnotherUsersProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(copied) })
-	cmd := exec.Command(setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", copied, "-test.run=^TestMain$")
-	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), "GRANARY_INSPECT_PID="+itoa(h.pid()))
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "CAP_SYS_PTRACE") {
-		t.Errorf("as another user: %v: %s", err, out)
+	for _, c := range []struct {
+		who, says, not string
+		args           []string
+	}{
+		{"another user", "run the command as root, or with the capability CAP_SYS_PTRACE", "by root here",
+			[]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"}},
+		{"root of a container", "withholds CAP_SYS_PTRACE", "run the command as root", []string{"--inh-caps=-all", "--bounding-set=-sys_ptrace"}},
+	} {
+		cmd := exec.Command(setpriv, append(c.args, copied, "-test.run=^TestMain$")...)
+		cmd.Dir = "/"
+		cmd.Env = append(os.Environ(), "GRANARY_INSPECT_PID="+itoa(h.pid()))
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.says) || strings.Contains(string(out), c.not) {
+			t.Errorf("as %s: %v: %s", c.who, err, out)
+		}
 	}
 }
 

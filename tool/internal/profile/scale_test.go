@@ -200,7 +200,7 @@ func TestTheCostOfTheAgent(t *testing.T) {
 
 func measureAgent(t *testing.T, n int) {
 	stay := n / 2
-	many := testkit.Start(t, "work", max(1, stay), 0, n-stay) // the first one tells the rounds
+	many := testkit.Start(t, "work", max(1, stay), testkit.Apart(stay), n-stay) // the first one tells the rounds
 	server := &counted{profiles: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.Handle(pushv1connect.NewPusherServiceHandler(server))
