@@ -174,3 +174,17 @@ func TestAllocatorsThatAreTheSameAreNotToldApart(t *testing.T) {
 		t.Errorf("the same allocator is told from itself in %d of %d trials", n, trials)
 	}
 }
+
+// Two rounds that scatter give intervals over orders of magnitude, which say nothing in digits.
+func TestAnIntervalWithoutBoundsIsNotPrinted(t *testing.T) {
+	wide := result.Comparison{Ratio: 1.2, Rounds: 2, Interval: result.Interval{Low: 0.001, High: 488978}}
+	for _, got := range []string{ratioText(wide), interval(Change{Comparison: wide}), span(wide.Interval)} {
+		if !strings.Contains(got, "too few rounds") || strings.Contains(got, "488") {
+			t.Errorf("it prints %q", got)
+		}
+	}
+	narrow := result.Comparison{Ratio: 1.2, Rounds: 3, Interval: result.Interval{Low: 1.1, High: 1.3}}
+	if got := ratioText(narrow); !strings.Contains(got, "1.200 (1.100 to 1.300)") {
+		t.Errorf("it prints %q", got)
+	}
+}

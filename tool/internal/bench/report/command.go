@@ -259,5 +259,8 @@ func interval(c Change) string {
 	if c.Rounds < 2 {
 		return "one round"
 	}
+	if unbounded(c.Interval) {
+		return "too few rounds"
+	}
 	return fmt.Sprintf("%+.1f to %+.1f %%", (c.Interval.Low-1)*100, (c.Interval.High-1)*100)
 }

@@ -267,6 +267,9 @@ func (f Figure) room(p *plot.Plot) {
 	if p.X.Max <= p.X.Min {
 		p.X.Max = p.X.Min + 1
 	}
+	if len(f.Marks) > 0 && !f.LogY {
+		p.Y.Max += (p.Y.Max - p.Y.Min) / 4 // the texts of the marks begin above the lines
+	}
 }
 
 func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Series) error {

@@ -47,7 +47,8 @@ type verdict struct {
 	Standings  []standing
 	Pairs      [][]string
 	Recipes    []Recipe
-	Best       string
+	Best       string // in words, for the heading
+	Deployed   string // the allocator that the recipes deploy
 	Confidence string
 }
 
@@ -172,7 +173,7 @@ func verdicts(r *result.Results, goal Goal) (chosen *verdict, others []verdict) 
 			continue
 		}
 		v := verdict{Title: g.Title, Allocators: r.Allocators, Confidence: fmt.Sprintf("%g %%", result.Confidence*100), Text: judged.Text(), Best: judged.Standings[0].Allocator.Name,
-			Recipes: Deploy(judged.Standings[0].Allocator, r.Scenario)}
+			Deployed: judged.Standings[0].Allocator.Name, Recipes: Deploy(judged.Standings[0].Allocator, r.Scenario)}
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
 		}
@@ -207,6 +208,9 @@ func ratioText(c result.Comparison) string {
 		return ""
 	}
 	text := fmt.Sprintf("%.3f (%.3f to %.3f)", c.Ratio, c.Interval.Low, c.Interval.High)
+	if unbounded(c.Interval) {
+		text = fmt.Sprintf("%.3f (too few rounds to bound it)", c.Ratio)
+	}
 	if !c.Differs() {
 		return "≈ " + text
 	}

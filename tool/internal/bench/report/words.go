@@ -68,9 +68,11 @@ func more(ratio float64) string {
 // widest is the ratio above which an end of an interval is printed as unbounded.
 const widestGap = 10
 
+func unbounded(i result.Interval) bool { return i.High > widestGap }
+
 func span(i result.Interval) string {
 	switch {
-	case i.High > widestGap:
+	case unbounded(i):
 		return fmt.Sprintf("%g %% interval from %.2f times on: too few rounds to bound it", result.Confidence*100, i.Low)
 	case i.High >= 2:
 		return fmt.Sprintf("%g %% interval %.2f to %.2f times", result.Confidence*100, i.Low, i.High)
