@@ -52,9 +52,9 @@ var Commands = []cli.Command{
 		},
 	},
 	{
-		Name: "peers install", Usage: "[NAME...] [--dir DIR]", Summary: "put other allocators on this machine, to compare with",
-		About: "Packages are installed with apt-get, which takes root; crates are fetched with cargo, at pinned versions, and built as preload libraries, " +
-			"which takes cargo, a C and C++ compiler, make and cmake. Without names it installs all. The libraries are in DIR/lib, with their versions beside them.",
+		Name: "peers install", Usage: "[NAME...] [--dir DIR]", Summary: "install other allocators on this machine, for comparisons",
+		About: "Packages are installed with apt-get, which needs root; crates are fetched with cargo, at pinned versions, and built as preload libraries, " +
+			"which needs cargo, a C and C++ compiler, make and cmake. Without names it installs all. The libraries are in DIR/lib, with their versions beside them.",
 		Examples: []cli.Example{{Line: "peers install snmalloc mimalloc3", Does: "build two of them"}},
 		Takes:    cli.Words, Setup: installSetup,
 	},

@@ -33,7 +33,7 @@ func TestSettingsAreWrittenAsEachAllocatorReadsThem(t *testing.T) {
 		}
 	}
 	if c, _, _ := f.Select("granary:a=1"); !c[0].IsGranary() {
-		t.Error("Granary with settings is not ours")
+		t.Error("Granary with settings is not called Granary")
 	}
 }
 

@@ -89,11 +89,11 @@ func finish(env Env, err error) int {
 		return 0
 	case errors.As(err, &exit):
 		if exit.Err != nil {
-			env.Message(Sentence(exit.Err))
+			env.Message(MessageOf(exit.Err))
 		}
 		return exit.Code
 	default:
-		env.Message(Sentence(err))
+		env.Message(MessageOf(err))
 		return CodeFailed
 	}
 }

@@ -148,18 +148,18 @@ func TestErrorsOfFilesAreSentences(t *testing.T) {
 		dir:                                dir + " is a folder: name a file",
 	} {
 		_, err := os.ReadFile(path)
-		if got := Sentence(fmt.Errorf("read it: %w", err)); got != "read it: "+want {
+		if got := MessageOf(fmt.Errorf("read it: %w", err)); got != "read it: "+want {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
-	if _, err := os.OpenFile(there, os.O_CREATE|os.O_EXCL, 0o600); Sentence(err) != there+" is there already: name another file, or remove it" {
-		t.Error(Sentence(err))
+	if _, err := os.OpenFile(there, os.O_CREATE|os.O_EXCL, 0o600); MessageOf(err) != there+" already exists: name another file, or remove it" {
+		t.Error(MessageOf(err))
 	}
 	denied := &fs.PathError{Op: "open", Path: "/x", Err: syscall.EACCES}
-	if got := Sentence(denied); got != "/x may not be opened by you: run the command as its owner, or as root" {
+	if got := MessageOf(denied); got != "you may not open /x: run the command as its owner, or as root" {
 		t.Error(got)
 	}
-	if got := Sentence(errors.New("it broke")); got != "it broke" {
+	if got := MessageOf(errors.New("it broke")); got != "it broke" {
 		t.Error(got)
 	}
 }

@@ -62,8 +62,8 @@ func wrongValue(kind string, err *pflag.InvalidValueError) string {
 	return "cannot be read: " + err.Unwrap().Error()
 }
 
-// Sentence is the message of an error, with what the system says of a file put in words.
-func Sentence(err error) string {
+// MessageOf is the message of an error; the errors of the system about files become a sentence with a remedy.
+func MessageOf(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	if !errors.As(err, &file) {
@@ -74,11 +74,11 @@ func Sentence(err error) string {
 	case errors.Is(file.Err, fs.ErrNotExist):
 		says = missing(file.Path)
 	case errors.Is(file.Err, fs.ErrPermission):
-		says = fmt.Sprintf("%s may not be opened by you: run the command as its owner, or as root", file.Path)
+		says = fmt.Sprintf("you may not open %s: run the command as its owner, or as root", file.Path)
 	case errors.Is(file.Err, syscall.EISDIR):
 		says = fmt.Sprintf("%s is a folder: name a file", file.Path)
 	case errors.Is(file.Err, fs.ErrExist):
-		says = fmt.Sprintf("%s is there already: name another file, or remove it", file.Path)
+		says = fmt.Sprintf("%s already exists: name another file, or remove it", file.Path)
 	case errors.Is(file.Err, syscall.ENOSPC):
 		says = fmt.Sprintf("the disk of %s is full: free some space, or name a file elsewhere", file.Path)
 	default:

@@ -45,7 +45,7 @@ type options struct {
 func setup(fs *pflag.FlagSet) cli.Action {
 	var o options
 	fs.Float64Var(&o.seconds, "seconds", 30, "watch for so many `seconds`")
-	fs.IntVar(&o.intervals, "intervals", 8, "divide the watch into this `number` of intervals, 1 to 200: more tell ages more exactly, and cost more")
+	fs.IntVar(&o.intervals, "intervals", 8, "divide the watch into this `number` of intervals, 1 to 200: more intervals give more exact ages, and cost more")
 	fs.IntVar(&o.limit, "limit", 10, "list at most this `number` of classes, and of stacks; 0: all")
 	fs.BoolVar(&o.json, "json", false, "print JSON; sizes are bytes")
 	return cli.Arguments(1, 1, "the PID or the name of a process", func(ctx context.Context, env cli.Env, args []string) error {

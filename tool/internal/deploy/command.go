@@ -23,26 +23,26 @@ import (
 var Commands = []cli.Command{
 	{
 		Name: "enable", Usage: "SERVICE [options]", Takes: cli.Words, Choices: Names,
-		Summary: "put a systemd service under Granary, and take it back if it does not come up",
+		Summary: "put a systemd service under Granary, and revert the change if it does not start",
 		About: `SERVICE is one of ` + strings.Join(Names(), ", ") + `,
-or any systemd unit. A drop-in is written, /etc/systemd/system/UNIT.service.d/granary.conf; no file of a
-package is changed. Nothing is restarted unless --restart says so: then the service must come up, run
-Granary, and have a heap whose figures make sense. If not, the drop-in is taken back, the service
-restarted as it was, and the end of its log shown. Where systemd does not run, it prints what to set.`,
+or any systemd unit. It writes a drop-in, /etc/systemd/system/UNIT.service.d/granary.conf, and changes no
+file of a package. With --restart it restarts the service and checks that it starts, runs Granary, and has
+a heap with plausible figures. If a check fails, it removes the drop-in, restarts the service as it was,
+and shows the end of its log. Where systemd does not run, it prints what to set.`,
 		Examples: []cli.Example{
 			{Line: "enable mariadb --restart", Does: "restart MariaDB under Granary, and check it"},
 			{Line: "enable redis --dry-run", Does: "show the file and the commands"},
 			{Line: "enable nginx --option dirty_decay_ms=5000", Does: "with an option; in effect from the next restart on"},
 			{Line: "enable mariadb --root /srv/image", Does: "in the image of a system, which is not running"},
 		},
-		Exits: cli.Exits("enabled, or it was already", "refused, or taken back, and everything is as before"),
+		Exits: cli.Exits("enabled now or before", "refused, or reverted: everything is as before"),
 		Setup: setupEnable,
 	},
 	{
 		Name: "disable", Usage: "SERVICE|--all [options]", Takes: cli.Words, Choices: Names,
-		Summary: "take a service from under Granary again",
-		About: `Only the file that ` + "`granary enable`" + ` wrote is removed. With --restart the service is restarted,
-and it is checked that Granary is no longer in it.`,
+		Summary: "revert granary enable for a service",
+		About: `It removes only the file that ` + "`granary enable`" + ` wrote. With --restart it restarts the service,
+and checks that the process no longer contains Granary.`,
 		Examples: []cli.Example{
 			{Line: "disable mariadb --restart", Does: "back to the allocator it had"},
 			{Line: "disable --all --restart", Does: "every service, as before the library is removed"},

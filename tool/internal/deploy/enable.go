@@ -189,7 +189,7 @@ func (m machine) back(ctx context.Context, p plan, restarted bool, began time.Ti
 	}
 	state, err := m.restore(ctx, p, restarted)
 	if err != nil {
-		return fmt.Errorf("%s could not be put under Granary: %w; and it could not be taken back: %w%s", p.unit.id, cause, err, indented(log))
+		return fmt.Errorf("%s could not be put under Granary: %w; and the change could not be reverted: %w%s", p.unit.id, cause, err, indented(log))
 	}
 	return fmt.Errorf("%s could not be put under Granary, %s: %w%s", p.unit.id, state, cause, indented(log))
 }

@@ -17,7 +17,8 @@ var Stats = cli.Command{
 	Name: "stats", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "show all statistics of a process that runs Granary",
 	About: `The statistics are read from the memory of a running or stopped process, or from a core file; nothing
-runs in the process. docs/reference/counters.md lists them. The process must be yours, or you root.
+runs in the process. docs/reference/counters.md lists them. The process must be yours, or you must
+be root.
 
 UNUSED is the memory of a size class that is not live, CLEAN the part of its slabs that is not resident.
 A narrow terminal shows fewer columns.`,

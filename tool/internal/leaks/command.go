@@ -21,13 +21,13 @@ import (
 var Row = cli.Command{
 	Name: "leaks", Usage: "PID|NAME [options] | [options] -- CMD [ARG...]", Takes: cli.PIDs,
 	Summary: "find what a running program allocates and never frees, or what a command leaves behind",
-	About: `A process is sampled and read again and again. Stacks that have more and more in use, and whose oldest
-allocations stay, are listed with the growth they show, the least that 99 % confidence leaves of it, and the
-share that is old. A cache that still fills, or objects that live for much of the watch, give the same result:
-watch longer. A command is run under Granary, and what it had not freed when it ended is listed by stack.
-Whether a block could still be reached is not told: LeakSanitizer tells exactly that.`,
+	About: `It samples a process and reads its samples at intervals. It lists the stacks whose memory in use grows
+and whose oldest allocations stay, each with its growth, the lower bound of the growth at 99 % confidence, and
+the share that is old. A cache that still fills, or objects that live for much of the watch, give the same
+result: watch longer. A command is run under Granary, and the memory that it did not free is listed by stack.
+It does not tell whether the program can still reach a block: LeakSanitizer does.`,
 	Examples: []cli.Example{
-		{Line: "leaks 812", Does: "two minutes, then the stacks that grow, the surest first"},
+		{Line: "leaks 812", Does: "two minutes, then the stacks that grow, the most certain first"},
 		{Line: "leaks 812 --for 30m", Does: "what grows slowly"},
 		{Line: "leaks -- ./server --once", Does: "what is not freed when the program ends"},
 	},

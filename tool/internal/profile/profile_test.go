@@ -224,7 +224,7 @@ func TestViewReadsFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	p := sample().Build().Profile
 	named(t, p)
-	ours, theirs := filepath.Join(dir, "ours.pb.gz"), filepath.Join(dir, "theirs.heap")
+	granary, jemalloc := filepath.Join(dir, "granary.pb.gz"), filepath.Join(dir, "jemalloc.heap")
 	var file, text bytes.Buffer
 	if err := p.Write(&file); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestViewReadsFilesOfOthers(t *testing.T) {
 	if err := WriteHeapV2(&text, p); err != nil {
 		t.Fatal(err)
 	}
-	for path, data := range map[string][]byte{ours: file.Bytes(), theirs: text.Bytes(), filepath.Join(dir, "bad"): []byte("no profile")} {
+	for path, data := range map[string][]byte{granary: file.Bytes(), jemalloc: text.Bytes(), filepath.Join(dir, "bad"): []byte("no profile")} {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -242,22 +242,22 @@ func TestViewReadsFilesOfOthers(t *testing.T) {
 		want string
 		code int
 	}{
-		{ours, "Store::Put < main", 0},
-		{ours + " --alloc", "9.0 GiB", 0},
-		{theirs, "server+0x", 0},
-		{theirs + " --pins", "the profile does not tell pinned_space: it has ", 1},
-		{ours + " --pprof top,cum", "main", 0},
-		{ours + " --pins --alloc", "choose one of --alloc and --pins", 2},
+		{granary, "Store::Put < main", 0},
+		{granary + " --alloc", "9.0 GiB", 0},
+		{jemalloc, "server+0x", 0},
+		{jemalloc + " --pins", "the profile does not tell pinned_space: it has ", 1},
+		{granary + " --pprof top,cum", "main", 0},
+		{granary + " --pins --alloc", "choose one of --alloc and --pins", 2},
 		{filepath.Join(dir, "bad"), "is not a profile that can be read", 1},
 		{filepath.Join(dir, "none"), "there is no file", 1},
-		{ours + " --collapsed --heap_v2", "choose one of", 2},
+		{granary + " --collapsed --heap_v2", "choose one of", 2},
 	} {
 		out, errs, code := command(t, View, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: code %d, printed %s%s", c.args, code, out, errs)
 		}
 	}
-	if out, errs, code := command(t, Diff, ours, ours); code != 0 || !strings.Contains(out, "nothing of this kind") {
+	if out, errs, code := command(t, Diff, granary, granary); code != 0 || !strings.Contains(out, "nothing of this kind") {
 		t.Errorf("diff with itself: code %d, %s%s", code, out, errs)
 	}
 }

@@ -25,7 +25,7 @@ three largest causes with all remedies.
 The fragmentation ratio is the memory of the heap for each live byte; 1.00 is the best. For a process
 under another allocator the rows are what the kernel reports. For a core file, which does not tell what
 was resident, they are Granary's own figures; what Granary wrote to stderr, such as a report of misuse,
-comes first. A wide terminal shows a note beside each row. The process must be yours, or you root;
+comes first. A wide terminal shows a note beside each row. The process must be yours, or you must be root;
 nothing runs in it.`,
 	Examples: []cli.Example{
 		{Line: "why 812", Does: "the largest cause, the waterfall, the remedies"},

@@ -18,7 +18,7 @@ type options struct {
 var Rounds = measure.Rounds{Full: 3, Quick: 3}
 
 // Command is the row of `granary bench micro` in the table of commands.
-var Command = cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known shapes", Setup: setup}
+var Command = cli.Command{Name: "bench micro", Usage: "[options]", Summary: "compare allocators with small programs of known allocation patterns", Setup: setup}
 
 func setup(fs *pflag.FlagSet) cli.Action {
 	o := &options{}

@@ -27,7 +27,7 @@ var Commands = []cli.Command{
 		Takes:    cli.Files, Setup: compareSetup,
 	},
 	{
-		Name: "bench report", Usage: "DIR [options]", Summary: "write the report of results once more, for another goal",
+		Name: "bench report", Usage: "DIR [options]", Summary: "write the report of existing results again, for another goal",
 		About:    "DIR is a folder written with --out; of one that holds several scenarios, all reports and their summary are written.",
 		Examples: []cli.Example{{Line: "bench report results --goal p99", Does: "put the advice for the shortest tail first"}},
 		Takes:    cli.Files, Setup: reportSetup,

@@ -25,7 +25,7 @@ var errNothingToDraw = errors.New("the results have no allocator but Granary; me
 // Readme is `granary bench readme`.
 var Readme = cli.Command{
 	Name: "bench readme", Usage: "[DIR] [options]", Summary: "draw a README's table and plot from results",
-	About: "DIR is a folder written by `granary bench all`. The block of the README between `<!-- measured: begin DIR -->` and `<!-- measured: end -->` is drawn anew, " +
+	About: "DIR is a folder written by `granary bench all`. The block of the README between `<!-- measured: begin DIR -->` and `<!-- measured: end -->` is replaced, " +
 		"and so is docs/images/measured.svg beside it. Without DIR it is drawn from the folder that the README names.",
 	Examples: []cli.Example{
 		{Line: "bench readme bench/results/2026-11-21", Does: "show these results in README.md"},

@@ -60,15 +60,15 @@ func measuredSet(rounds int, slow, large float64) *result.Results {
 		for i, c := range r.Allocators {
 			var s result.Sample
 			wobble := 1 + 0.004*float64((round*5+i*3)%4)
-			ours := func(f float64) float64 {
+			granaryCost := func(f float64) float64 {
 				if c.Name == "granary" {
 					return f
 				}
 				return 1
 			}
-			s.Set("write, 2 threads", "throughput", 50e3/ours(slow)*wobble)
-			s.Set("filled", "RSS", 100*(1<<20)*ours(large)*wobble)
-			s.Set("one", "peak RSS", (10<<20)*ours(large)*wobble)
+			s.Set("write, 2 threads", "throughput", 50e3/granaryCost(slow)*wobble)
+			s.Set("filled", "RSS", 100*(1<<20)*granaryCost(large)*wobble)
+			s.Set("one", "peak RSS", (10<<20)*granaryCost(large)*wobble)
 			s.Set("two", "peak RSS", (40<<20)*wobble)
 			r.Add(c.Name, round, s)
 		}

@@ -177,7 +177,7 @@ func (r *runner) announcement() string {
 	text := fmt.Sprintf("%s, %s, %s sizes: ", term.Counted(len(r.entries), "scenario"), term.Counted(len(r.selected), "allocator"), r.size)
 	total := remaining(r.members)
 	if !slices.ContainsFunc(r.members, member.open) {
-		return text + "all rounds are there already; ask for more with --rounds"
+		return text + "all rounds are finished; request more with --rounds"
 	}
 	text += fmt.Sprintf("about %v for all rounds", minutes(total))
 	if r.budget > 0 && total > r.left().Seconds() {

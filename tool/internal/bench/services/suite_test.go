@@ -104,7 +104,7 @@ func TestASuiteGoesOnAfterAFailureAndIsTakenUpAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if out, err := all(t, dir, twoScenarios, "--rounds", "1", "--only", "redis"); err != nil || !strings.Contains(out, "all rounds are there already") {
+	if out, err := all(t, dir, twoScenarios, "--rounds", "1", "--only", "redis"); err != nil || !strings.Contains(out, "all rounds are finished") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := all(t, dir, twoScenarios, "--rounds", "2", "--only", "redis"); err != nil || rounds(t, dir, "redis") != 2 || !strings.Contains(out, "redis, round 2 of 2: glibc") {
