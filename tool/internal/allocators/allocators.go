@@ -20,7 +20,7 @@ type Allocator struct {
 	Path   string   `json:"path"`
 	Env    []string `json:"env,omitempty"`
 	SHA256 string   `json:"sha256,omitempty"`
-	// Version is as far as the file, or NAME.version beside it, says.
+	// Version is from the file, or from NAME.version beside it; empty if neither has one.
 	Version string `json:"version,omitempty"`
 	// System marks the C library's own allocator, which a program has without any preload unless it
 	// is linked to another.
@@ -211,7 +211,7 @@ func versionOf(named, real string) string {
 	return inspect.FileVersion(real)
 }
 
-// DataDir is where `granary peers install` puts libraries unless told otherwise.
+// DataDir is where `granary peers install` puts libraries by default.
 func DataDir(getenv func(string) string) string {
 	data := getenv("XDG_DATA_HOME")
 	if data == "" {

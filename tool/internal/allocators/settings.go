@@ -51,8 +51,8 @@ func withSettings(item string, known []Allocator, missing []string) (Allocator, 
 	return c, nil
 }
 
-// What the C library's malloc reads; it says nothing of what it does not know. The underscores at the end of variables
-// are often forgotten.
+// The settings that the C library's malloc reads. It ignores unknown settings silently, and users often forget the
+// underscores at the end of the variables.
 var (
 	glibcVariables = []string{
 		"MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_PERTURB_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_",

@@ -40,7 +40,7 @@ func newAges(ranges []Range, page uint64) *Ages {
 	return a
 }
 
-// extend adds what is not known yet of the ranges. Its pages were accessed in the last interval, as far as is known.
+// extend adds the parts of the ranges that are not known yet, as if they were accessed in the last interval.
 func (a *Ages) extend(ranges []Range) {
 	for _, r := range ranges {
 		for _, part := range a.unknown(r) {
@@ -68,7 +68,7 @@ func (a *Ages) unknown(r Range) (parts []Range) {
 	return parts
 }
 
-// end ends an interval, this long after the begin of the watch; what a sample then visits belongs to it.
+// end ends an interval at this time of the watch. The sample calls visit with the accesses of the interval.
 func (a *Ages) end(after time.Duration) (visit func(r Range, touched bool)) {
 	a.ends = append(a.ends, after)
 	if len(a.ends) > maxIdle {
@@ -107,8 +107,8 @@ func (a *Ages) find(address uint64) (*run, uint64) {
 	return &a.runs[i], (address - a.runs[i].Start) / a.page
 }
 
-// Of is how long the page at address was not accessed at least, and false if it is not in memory. A page of which
-// nothing is known is as young as possible.
+// Of is the least time since the last access to the page at address, and false if the page is not in memory. The time
+// is 0 for a page that no sample has visited.
 func (a *Ages) Of(address uint64) (age time.Duration, present bool) {
 	run, i := a.find(address)
 	switch {
@@ -120,7 +120,7 @@ func (a *Ages) Of(address uint64) (age time.Duration, present bool) {
 	return a.before(int(run.idle[i])), true
 }
 
-// before is the time from the n-th last end of an interval to the last one; n of all of them is the whole watch.
+// before is the length of the last n intervals.
 func (a *Ages) before(n int) time.Duration {
 	if n >= len(a.ends) {
 		return a.Length()
@@ -161,8 +161,8 @@ func (a *Ages) bytes(s pageState) (sum uint64) {
 	return sum
 }
 
-// settle ends what an interval changed for pages that were paged out: bytes that returned to memory, and bytes that
-// are out still. A page that is no candidate any more was freed, which is neither.
+// settle counts the pages that were paged out before this interval: the bytes that returned to memory, and the bytes
+// that are still out. A page that is no longer a candidate was freed and counts as neither.
 func (a *Ages) settle() (back, out uint64) {
 	for _, r := range a.runs {
 		for i, state := range r.state {

@@ -43,10 +43,11 @@ type Step struct {
 	Rate     uint64 // bytes a second
 }
 
-// intervalsOf is into how many intervals the required age is divided: a page is that much older at most.
+// intervalsOf is the number of intervals in the required age. A page is paged out at most one interval after it
+// reaches this age.
 const intervalsOf = 8
 
-// backoff is how many times the required age a page must reach after it returned once.
+// backoff multiplies the required age of a page that was paged out and returned.
 const backoff = 4
 
 // errKept ends a run in which advice has no effect.

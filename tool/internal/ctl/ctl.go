@@ -1,5 +1,5 @@
-// Package ctl steers a process that runs Granary from outside: it writes a request into the library's
-// memory, waits for the answer, and says what came of it.
+// Package ctl controls a process that runs Granary from outside: it writes a request into the library's
+// memory, waits for the answer, and reports the result.
 package ctl
 
 import (

@@ -108,7 +108,7 @@ func setupDisable(fs *pflag.FlagSet) cli.Action {
 	}
 }
 
-// disable takes services from under Granary; all that are enabled if none is named.
+// disable reverts enable for the named services, or for all enabled ones if none is named.
 func (o options) disable(ctx context.Context, env cli.Env, names []string) error {
 	m, err := o.machine(env)
 	if err != nil {

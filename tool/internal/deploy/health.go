@@ -169,8 +169,8 @@ func differing(setting string, options []inspect.Option) string {
 	return ""
 }
 
-// means says whether an option has the value that a text names; of a text that is no number, as with a
-// unit, it is unknown.
+// means reports whether an option has the value that a text names. A text that is no number, such as one with a
+// unit, counts as the value.
 func means(text string, o inspect.Option) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {

@@ -1,6 +1,6 @@
 // Package deploy puts Granary under the services of a machine: it writes a systemd drop-in, checks after
-// a restart that the service came up under the allocator, and takes everything back when it did not. No
-// file of a package is ever changed. Without systemd it prints the settings to make.
+// a restart that the service runs under the allocator, and reverts the change if it does not. It never
+// changes a file of a package. Without systemd it prints the settings to make.
 package deploy
 
 import (

@@ -25,7 +25,7 @@ func become(t *testing.T, proc procfs.FS, pid, comm string, ticks int) {
 	write(t, filepath.Join(proc.Root, pid, "stat"), fmt.Sprintf("%s (%s) S 1%s %d 0 0\n", pid, comm, strings.Repeat(" 0", 17), ticks))
 }
 
-// What is read while a PID changes hands is of nobody.
+// A reading during which a PID passes to another process belongs to neither process.
 func TestAProcessThatTakesAPIDIsNotTheOneBefore(t *testing.T) {
 	proc := fake(t, map[string]string{"7": "old"})
 	c := New(config(7), proc, reading(func(int) (*inspect.Snapshot, error) {

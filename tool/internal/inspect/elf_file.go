@@ -61,7 +61,7 @@ func readBinary(path, name string) (elfFile, error) {
 
 func facts(f *elf.File, name string) elfFile {
 	var b elfFile
-	// A file without these sections simply has none of what they say.
+	// A file may lack these sections.
 	b.needed, _ = f.ImportedLibraries()
 	if sonames, err := f.DynString(elf.DT_SONAME); err == nil && len(sonames) > 0 {
 		b.soname = sonames[0]

@@ -78,7 +78,7 @@ func marksOf(m memory, image image) (marks []mark, err error) {
 	return marks, err
 }
 
-// noteBlocks are the notes of a file; none of what is no ELF file, or a damaged one.
+// noteBlocks returns the notes of a file, and nothing for a damaged file or one of another format.
 func noteBlocks(m memory, image image) ([]noteBlock, error) {
 	const headerBytes, programBytes = 64, 56
 	header, err := readAt(m, image.start, headerBytes)

@@ -50,9 +50,9 @@ func (w *Watch) Readings() int { return len(w.readings) }
 type Suspect struct {
 	Stack int // index into Samples.Stacks of the last reading
 	// PerMinute is the growth of its live bytes per minute: the median of the slopes
-	// between all pairs of readings. AtLeast is the lower end of an interval of 99 %: of this growth, or
-	// of what stays of the oldest allocations of the watch, whichever is less. A leak shows in both;
-	// what merely lives long shows in the first, and luck in one of them.
+	// between all pairs of readings. AtLeast is the lower end of a 99 % interval of this growth, or of
+	// the part of the oldest allocations that stays, whichever is less. A leak raises both; objects that
+	// live long raise only the first, and chance raises only one.
 	PerMinute, AtLeast float64
 	Confidence         float64 // that it grows at all, 0 to 1
 	InUse              float64 // bytes
@@ -64,7 +64,7 @@ const (
 	// warmUp is the part of the watch that is not judged: after sampling is switched on, what is in
 	// use grows for as long as objects live, with every stack.
 	warmUp = 0.5
-	// fewest samples that came and stayed before a stack is suspected of anything.
+	// fewest is the number of samples that must appear and stay before a stack is a suspect.
 	fewest = 5
 	// oldest is the first part of the watch; allocations from this part that are still live at the end count as old.
 	oldest = 0.25
@@ -72,7 +72,7 @@ const (
 	bound = 2.576
 )
 
-// Suspects are the stacks that grow, the surest and fastest first.
+// Suspects are the stacks that grow, the most certain and fastest first.
 func (w *Watch) Suspects() (out []Suspect) {
 	if len(w.readings) < 3 {
 		return nil

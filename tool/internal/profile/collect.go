@@ -110,8 +110,8 @@ func (s *Session) Read(pins bool) (Heap, error) {
 	return h, nil
 }
 
-// stillLive is what of the objects from before the profile lives on: of each class, what is live less
-// what is known to be newer, and never more than there was.
+// stillLive estimates the objects from before the profile that are still live. For each class these are the live
+// objects without those known to be newer, at most as many as there were.
 func stillLive(s *inspect.Samples, figures *inspect.Snapshot) (out []inspect.Before) {
 	newer := map[int]inspect.Amount{}
 	for _, sample := range s.Live {

@@ -119,8 +119,8 @@ func (p *placement) page(r *region, page uint64, by int) {
 	}
 }
 
-// regionOf finds the region of a death. The longer an object will live, the less exactly its death is told: the memory that deaths within one region
-// waste is in proportion to their distance.
+// regionOf finds the region for a time of death. Regions of later deaths are longer: the memory that two deaths in one
+// region waste is in proportion to the time between them.
 func (p *placement) regionOf(death uint64) *region {
 	key := uint64(never)
 	if death != never {
