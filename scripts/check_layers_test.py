@@ -42,6 +42,20 @@ class CheckLayers(unittest.TestCase):
         for word in words:
             self.assertIn(word, lines)
 
+    def drawn(self, *folders):
+        with tempfile.TemporaryDirectory() as folder:
+            readme, drawing = pathlib.Path(folder, "README.md"), pathlib.Path(folder, "descent.svg")
+            readme.write_text(README)
+            drawing.write_text("<title>heap/ entry/</title>" + "".join(f"<text>{name}</text>\n" for name in folders))
+            return check_layers.check_drawing(drawing, readme)
+
+    def test_accepts_a_drawing_in_the_order_of_the_readme(self):
+        self.assertEqual(self.drawn("entry/", "runs heap/ inside", "heap/", "os/", "compat/x/  inspection/", "base/"), [])
+
+    def test_refuses_a_drawing_without_a_folder_or_in_another_order(self):
+        self.assertIn("descent.svg names entry heap os compat/x base;", self.drawn("entry/", "heap/", "os/", "compat/x/", "base/")[0])
+        self.assertIn("entry os heap", self.drawn("entry/", "os/", "heap/", "compat/x/  inspection/", "base/")[0])
+
     def test_accepts_a_tree_in_order(self):
         self.assertEqual(self.check({}), [])
 

@@ -6,7 +6,7 @@
 
 namespace granary {
 
-// Prints "granary: <message>" to stderr and aborts. Defined in heap/misuse.cc (and by tests).
+// Prints "granary: <message>" to stderr and aborts. Defined in misuse/misuse.cc (and by tests).
 [[noreturn]] void Die(const char* message) noexcept;
 
 // Prints `text` to stderr. Defined in the same file as Die.
