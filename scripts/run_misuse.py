@@ -18,8 +18,8 @@ HEADER = re.compile(r"^//\s*(dies|lives|env):\s*(.*?)\s*$")
 
 
 def read_header(source):
-    """Returns (sentence, whether the program must live, environment)."""
-    sentence, lives, environment = None, False, {}
+    """Returns (message, whether the program must live, environment)."""
+    message, lives, environment = None, False, {}
     with open(source, encoding="utf-8") as lines:
         for line in lines:
             field = HEADER.match(line)
@@ -27,15 +27,15 @@ def read_header(source):
                 break
             kind, value = field.groups()
             if kind in ("dies", "lives"):
-                if sentence is not None:
+                if message is not None:
                     sys.exit(f"{source}: begin with one `// dies: TEXT` or `// lives:`")
-                sentence, lives = value, kind == "lives"
+                message, lives = value, kind == "lives"
             else:
                 name, _, setting = value.partition("=")
                 environment[name] = setting
-    if sentence is None:
+    if message is None:
         sys.exit(f"{source}: begin with either `// dies: TEXT` or `// lives:`")
-    return sentence, lives, environment
+    return message, lives, environment
 
 
 def run(program, environment):
@@ -49,22 +49,22 @@ def describe(status):
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with {status}"
 
 
-def verdict(sentence, lives, result):
+def verdict(message, lives, result):
     """Returns what is wrong with the result, or None."""
     expected, words = (0, "exit with 0") if lives else (-signal.SIGABRT, "end with SIGABRT")
     if result.returncode != expected:
-        return f"{describe(result.returncode)} but must {words} and the message: {sentence}"
-    if sentence not in result.stderr:
-        return f"ended without the message: {sentence}"
+        return f"{describe(result.returncode)} but must {words} and the message: {message}"
+    if message not in result.stderr:
+        return f"ended without the message: {message}"
     return None
 
 
 def main():
     if len(sys.argv) != 3 or "GRANARY_LIB" not in os.environ:
         sys.exit("usage: GRANARY_LIB=LIBRARY run_misuse.py SOURCE PROGRAM")
-    sentence, lives, environment = read_header(sys.argv[1])
+    message, lives, environment = read_header(sys.argv[1])
     result = run(sys.argv[2], environment)
-    wrong = verdict(sentence, lives, result)
+    wrong = verdict(message, lives, result)
     if wrong:
         sys.exit(f"{os.path.basename(sys.argv[1])}: {wrong}\n--- its standard error:\n{result.stderr}")
     print(f"{os.path.basename(sys.argv[1])}: ok")

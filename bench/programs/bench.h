@@ -29,8 +29,8 @@ namespace bench {
 
 constexpr double kMiB = 1048576.0;
 
-[[noreturn]] inline void Fail(const char* sentence) {
-  std::fprintf(stderr, "benchmark: %s\n", sentence);
+[[noreturn]] inline void Fail(const char* message) {
+  std::fprintf(stderr, "benchmark: %s\n", message);
   std::_Exit(1);
 }
 

@@ -42,9 +42,9 @@ TEST_NORETURN static inline void CheckFailed(const char* file, int line, const c
   _exit(kExitFailed);
 }
 
-TEST_NORETURN static inline void SkipTest(const char* sentence) {
+TEST_NORETURN static inline void SkipTest(const char* message) {
   SayRaw("skipped: ", 9);
-  SayRaw(sentence, strlen(sentence));
+  SayRaw(message, strlen(message));
   SayRaw("\n", 1);
   _exit(kExitSkipped);
 }

@@ -14,7 +14,7 @@ namespace granary {
 class BackingFile {
  public:
   // Creates the file PATH.PID, maps it without access and sets `backing_file`. On failure, warns
-  // with one sentence and returns false; the heap is then in anonymous memory.
+  // with one message and returns false; the heap is then in anonymous memory.
   static bool Open(const char* path) noexcept;
 
   bool Has(const void* p) const noexcept { return AddressOf(p) - base_ < bytes_; }

@@ -101,12 +101,12 @@ int main() {
       const double taken = static_cast<double>(malloc_usable_size(p));
       free(p);
       const double p_sample = -expm1(-taken / kRate);
-      const double truth[2] = {static_cast<double>(site.count), static_cast<double>(site.kept)};
+      const double expected[2] = {static_cast<double>(site.count), static_cast<double>(site.kept)};
       const double found[2] = {estimates[i].allocated, estimates[i].live};
       for (int k = 0; k < 2; ++k) {
         // The number of samples is binomial, and each stands for 1 / p objects.
-        const double variance = truth[k] * (1 - p_sample) / p_sample;
-        const double off = found[k] - truth[k];
+        const double variance = expected[k] * (1 - p_sample) / p_sample;
+        const double off = found[k] - expected[k];
         sum[i][k] += variance > 1e-6 ? off * off / variance : off * off;
         mean[i][k] += found[k] / kSeeds;
       }

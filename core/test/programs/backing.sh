@@ -89,7 +89,7 @@ if [ -x "$command" ]; then
   grep -q '^= live  *1[0-9][0-9] MiB' "$work/why.log" || fail "granary why says: $(cat "$work/why.log")"
 fi
 
-# What cannot be: one sentence, and the heap is in memory.
+# What cannot be: one message, and the heap is in memory.
 says() {
   pattern=$1 path=$2 limit=${3:-true}
   sh -c "$limit"'; exec env LD_PRELOAD="$1" GRANARY_CONF="backing:$2" "$3" -c "$4"' sh "$lib" "$path" "$python" \
@@ -123,7 +123,7 @@ assert os.pread(other, 800000, 0) == b"precious" * 100000
 PYTHON
 OTHER=$work/other backed "$python" "$work/close.py" 2>"$work/err" || fail "a closed file: $(cat "$work/err")"
 
-# A full file system fails the allocation, with one sentence; with tmpfs, which takes root.
+# A full file system fails the allocation, with one message; on tmpfs, which needs root.
 [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null || exit 0
 cat >"$work/full.py" <<'PYTHON'
 kept = []

@@ -60,7 +60,7 @@ func TestSelectAllFindsPackagesPeersAndGranary(t *testing.T) {
 func TestSelectByList(t *testing.T) {
 	f := machine(t)
 	lib := filepath.Join(f.PeersDir, "tcg.so")
-	for _, c := range []struct{ list, want, sentence string }{
+	for _, c := range []struct{ list, want, message string }{
 		{"granary,glibc", "granary glibc", ""},
 		{"mine=" + lib + ",OPT=1,NEXT=2,glibc", "mine glibc", ""},
 		{"nobody", "", "choose from glibc, jemalloc"},
@@ -72,8 +72,8 @@ func TestSelectByList(t *testing.T) {
 		if names(selected) != c.want {
 			t.Errorf("%s selects %q", c.list, names(selected))
 		}
-		if (err != nil) != (c.sentence != "") || err != nil && !strings.Contains(err.Error(), c.sentence) {
-			t.Errorf("%s: error %v, want %q in it", c.list, err, c.sentence)
+		if (err != nil) != (c.message != "") || err != nil && !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: error %v, want %q in it", c.list, err, c.message)
 		}
 	}
 }

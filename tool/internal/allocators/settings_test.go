@@ -38,7 +38,7 @@ func TestSettingsAreWrittenAsEachAllocatorReadsThem(t *testing.T) {
 }
 
 func TestWrongSettingsAreRefused(t *testing.T) {
-	for item, sentence := range map[string]string{
+	for item, message := range map[string]string{
 		"nobody:a=1":                    `there is no allocator "nobody"`,
 		"granary:a=1+b":                 `"b" is no setting; write granary:SETTING=VALUE`,
 		"snmalloc:fast=1":               "it is not known how snmalloc reads the setting fast",
@@ -46,7 +46,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"glibc:MALLOC_TRIM_THRESHOLD=1": "glibc reads no setting MALLOC_TRIM_THRESHOLD, and would not say so; choose from MALLOC_ARENA_MAX",
 		"glibc:arenas=1":                "glibc reads no setting arenas, and would not say so; choose from arena_max",
 	} {
-		if _, _, err := machine(t).Select(item); err == nil || !strings.Contains(err.Error(), sentence) {
+		if _, _, err := machine(t).Select(item); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%s: %v", item, err)
 		}
 	}

@@ -62,7 +62,7 @@ func wrongValue(kind string, err *pflag.InvalidValueError) string {
 	return "cannot be read: " + err.Unwrap().Error()
 }
 
-// MessageOf is the message of an error; the errors of the system about files become a sentence with a remedy.
+// MessageOf is the message of an error; the errors of the system about files get a text with a remedy.
 func MessageOf(err error) string {
 	text := err.Error()
 	var file *fs.PathError

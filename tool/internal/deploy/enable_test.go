@@ -146,7 +146,7 @@ func TestServicesThatDoNotComeUpAreTakenBack(t *testing.T) {
 		name, start string
 		running     bool   // before
 		before      string // options of the drop-in that there was
-		sentence    string
+		message     string
 	}{
 		{"dies at once", `/bin/sh -c 'if [ -n "$LD_PRELOAD" ]; then echo I do not like it; exit 3; fi; exec sleep 1000'`, true, "", "it runs again as before: it did not start: systemctl restart: Job for a.service failed: exit status 3\n    I do not like it"},
 		{"dies later", `/bin/sh -c 'if [ -n "$LD_PRELOAD" ]; then sleep 0.4; exit 3; fi; exec sleep 1000'`, true, "", "it runs again as before: it failed after its start"},
@@ -156,12 +156,12 @@ func TestServicesThatDoNotComeUpAreTakenBack(t *testing.T) {
 		{"and writes over the others", "/usr/bin/env -u LD_PRELOAD " + redis, true, "", "it runs again as before: Granary is not in it: it did not get"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			testTakenBack(t, library, c.start, c.running, c.before, c.sentence)
+			testTakenBack(t, library, c.start, c.running, c.before, c.message)
 		})
 	}
 }
 
-func testTakenBack(t *testing.T, library, start string, running bool, before, sentence string) {
+func testTakenBack(t *testing.T, library, start string, running bool, before, message string) {
 	m, _, s := host(t, map[string]string{"a.service": start})
 	m.patience = 10 * m.settle
 	ctx := context.Background()
@@ -184,7 +184,7 @@ func testTakenBack(t *testing.T, library, start string, running bool, before, se
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.enable(ctx, p, true); err == nil || !strings.Contains(err.Error(), sentence) {
+	if err := m.enable(ctx, p, true); err == nil || !strings.Contains(err.Error(), message) {
 		t.Errorf("it said %v", err)
 	}
 	data, err := os.ReadFile(path)

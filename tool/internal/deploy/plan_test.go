@@ -29,7 +29,7 @@ func imageOf(t *testing.T, service string) string {
 }
 
 func TestObstaclesAreMessages(t *testing.T) {
-	for _, c := range []struct{ library, service, sentence string }{
+	for _, c := range []struct{ library, service, message string }{
 		{"/usr/lib/libgranary.so.1", "Type=oneshot\nExecStart=\nExecStart=/bin/true\n", "a.service runs no process of its own: name the unit that does"},
 		{"/usr/lib/libgranary.so.1", "ExecStart=\nExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n", "pg_ctlcluster passes none of a unit's variables on to PostgreSQL"},
 		{"/usr/lib/libgranary.so.1", "RootDirectory=/srv/jail\n", "a.service runs in a root of its own (RootDirectory=/srv/jail)"},
@@ -49,13 +49,13 @@ func TestObstaclesAreMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = hindered(attempt{root: root, etc: etcUnits, proc: procfs.Live(), unit: u, library: c.library})
-		if err == nil || !strings.Contains(err.Error(), c.sentence) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.message) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: it said %v", c.service, err)
 		}
 	}
-	for state, sentence := range map[string]string{"masked": "a.service is masked", "error": "systemd cannot load a.service (error)"} {
+	for state, message := range map[string]string{"masked": "a.service is masked", "error": "systemd cannot load a.service (error)"} {
 		u := unit{id: "a.service", properties: map[string]string{"LoadState": state}}
-		if err := hindered(attempt{unit: u}); err == nil || !strings.Contains(err.Error(), sentence) {
+		if err := hindered(attempt{unit: u}); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%s: it said %v", state, err)
 		}
 	}

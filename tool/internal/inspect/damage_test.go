@@ -125,7 +125,7 @@ func FuzzDamagedHeaps(f *testing.F) {
 			return
 		}
 		if err := look(r.damaged(how), images); err != nil && err.Error() == "" {
-			t.Error("an error without a sentence")
+			t.Error("an error without a message")
 		}
 	})
 }

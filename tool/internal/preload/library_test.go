@@ -34,7 +34,7 @@ func TestLibraryPrefersWhatIsNamed(t *testing.T) {
 	if err := os.Symlink(exe, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ flag, variable, exe, want, sentence string }{
+	for _, c := range []struct{ flag, variable, exe, want, message string }{
 		{"", "", exe, built, ""},
 		{"", "", link, built, ""},
 		{"", named, exe, named, ""},
@@ -43,7 +43,7 @@ func TestLibraryPrefersWhatIsNamed(t *testing.T) {
 		{spaced, "", exe, "", "move the library"},
 	} {
 		got, err := Library(c.flag, c.variable, c.exe)
-		if got != c.want || (err != nil) != (c.sentence != "") || err != nil && !strings.Contains(err.Error(), c.sentence) {
+		if got != c.want || (err != nil) != (c.message != "") || err != nil && !strings.Contains(err.Error(), c.message) {
 			t.Errorf("Library(%q, %q) = %q, %v", c.flag, c.variable, got, err)
 		}
 	}

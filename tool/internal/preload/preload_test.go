@@ -78,7 +78,7 @@ func TestRunRefusesClearly(t *testing.T) {
 		mode       os.FileMode
 		caller     Credentials
 		code       int
-		sentence   string
+		message    string
 	}{
 		{"static1", image(t, elf.EM_X86_64, ""), 0o755, me, 125, "is a static program, which no library can be preloaded into; link it with libgranary.a or granary.o"},
 		{"arm", image(t, elf.EM_AARCH64, "/lib/ld-linux-aarch64.so.1"), 0o755, me, 125, "is built for another architecture"},
@@ -98,7 +98,7 @@ func TestRunRefusesClearly(t *testing.T) {
 		var errs bytes.Buffer
 		env := cli.Env{Stdout: io.Discard, Stderr: &errs, Environ: []string{"PATH=" + dir}}
 		err := Run(env, c.caller, refuseExec(t), library, []string{path})
-		check(t, c.name, err, c.code, c.sentence)
+		check(t, c.name, err, c.code, c.message)
 	}
 	env := cli.Env{Stderr: io.Discard, Environ: []string{"PATH=" + dir}}
 	check(t, "missing", Run(env, me, refuseExec(t), library, []string{"nobody"}), 127, "nobody is in no folder of PATH")
@@ -115,11 +115,11 @@ func refuseExec(t *testing.T) Exec {
 	}
 }
 
-func check(t *testing.T, name string, err error, code int, sentence string) {
+func check(t *testing.T, name string, err error, code int, message string) {
 	t.Helper()
 	var exit *cli.ExitError
-	if !errors.As(err, &exit) || exit.Code != code || !strings.Contains(err.Error(), sentence) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s: %v (want code %d and %q)", name, err, code, sentence)
+	if !errors.As(err, &exit) || exit.Code != code || !strings.Contains(err.Error(), message) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %v (want code %d and %q)", name, err, code, message)
 	}
 }
 

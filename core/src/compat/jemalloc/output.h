@@ -42,7 +42,7 @@ class Json {
   void CloseList() { out_.Text("]"), first_ = false; }
   void Number(const char* name, uint64_t n) { Begin(name), out_.Number(n); }
   void Signed(const char* name, int64_t n) { Begin(name), out_.Signed(n); }
-  void Truth(const char* name, bool truth) { Begin(name), out_.Text(truth ? "true" : "false"); }
+  void Boolean(const char* name, bool value) { Begin(name), out_.Text(value ? "true" : "false"); }
   void Text(const char* name, const char* text) noexcept;
 
  private:

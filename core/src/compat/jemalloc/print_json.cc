@@ -35,7 +35,7 @@ void JsonOptions(Json& j) {
         j.Text(row.name, TextOf(options, i));
         break;
       case OptionType::kBool:
-        j.Truth(row.name, ValueOf(options, i) != 0);
+        j.Boolean(row.name, ValueOf(options, i) != 0);
         break;
       default:
         j.Signed(row.name, ValueOf(options, i));
@@ -60,7 +60,7 @@ void JsonConfig(Json& j) {
               {"stats", true},
               {"utrace", false},
               {"xmalloc", true}};
-  for (const auto& row : rows) j.Truth(row.name, row.value);
+  for (const auto& row : rows) j.Boolean(row.name, row.value);
   j.Text("malloc_conf", "");
   j.Close();
 }

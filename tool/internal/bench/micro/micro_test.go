@@ -72,7 +72,7 @@ func TestReadSuite(t *testing.T) {
 }
 
 func TestReadSuiteRefusesMistakes(t *testing.T) {
-	for text, sentence := range map[string]string{
+	for text, message := range map[string]string{
 		"":                               "it has no [[program]]",
 		"[[program]]\nargs=[]":           "program 1 has no name",
 		"[[program]]\nname='a'\nspeed=1": `there is no setting "program.speed"`,
@@ -81,7 +81,7 @@ func TestReadSuiteRefusesMistakes(t *testing.T) {
 		"not toml": "read the suite",
 	} {
 		path, _ := workspace(t, text, alpha)
-		if _, err := ReadSuite(path); err == nil || !strings.Contains(err.Error(), sentence) {
+		if _, err := ReadSuite(path); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -158,15 +158,15 @@ func TestCommandMeasuresAndWritesReports(t *testing.T) {
 
 func TestCommandExplainsFailures(t *testing.T) {
 	for _, c := range []struct {
-		program, sentence string
-		fails             bool
+		program, message string
+		fails            bool
 	}{
 		{"#!/bin/sh\necho broken; exit 4\n", "failed (exit status 4); the end of its log says: broken", true},
 		{"#!/bin/sh\necho silent\n", "alpha printed no `metric speed`", false},
 		{"#!/bin/sh\necho metric speed fast x\n", "metric speed of alpha", false},
 	} {
 		out, err := micro(t, suite, c.program)
-		if !strings.Contains(out, c.sentence) || (err != nil) != c.fails {
+		if !strings.Contains(out, c.message) || (err != nil) != c.fails {
 			t.Errorf("%q: %v\n%s", c.program, err, out)
 		}
 	}

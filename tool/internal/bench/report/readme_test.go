@@ -206,13 +206,13 @@ func TestASingleRoundIsReportedToShowNothing(t *testing.T) {
 func TestWhatCannotBeDrawnIsReported(t *testing.T) {
 	dir := project(t, measuredSet(3, 1, 1))
 	outside := t.TempDir()
-	for sentence, args := range map[string][]string{
+	for message, args := range map[string][]string{
 		"names no folder of results; give one":             nil,
 		"no such file or directory":                        {filepath.Join(dir, "results/tomorrow")},
 		"holds no results; name the folder that was given": {filepath.Join(dir, "bench")},
 		"is not below the folder of":                       {outside},
 	} {
-		if _, err := command(t, dir, args...); err == nil || !strings.Contains(err.Error(), sentence) {
+		if _, err := command(t, dir, args...); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestWhatCannotBeDrawnIsReported(t *testing.T) {
 	if _, err := command(t, dir, filepath.Join(dir, "results/today")); !errors.Is(err, errNoBlock) {
 		t.Errorf("without a block: %v", err)
 	}
-	for text, sentence := range map[string]string{
+	for text, message := range map[string]string{
 		"x = 1": `there is no setting "x"`,
 		"":      "it needs a [[column]] and a [[row]]",
 		strings.Replace(layout, "plot =", "#", 1):    "a plot needs a [[goal]], and a [[goal]] needs",
@@ -234,7 +234,7 @@ func TestWhatCannotBeDrawnIsReported(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadLayout(path); err == nil || !strings.Contains(err.Error(), sentence) {
+		if _, err := ReadLayout(path); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

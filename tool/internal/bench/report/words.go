@@ -12,7 +12,7 @@ import (
 // effect is the difference that is worth another round.
 const effect = 0.03
 
-// Sentences returns the verdict as text.
+// Text returns the verdict in words.
 func (v Verdict) Text() []string {
 	best := v.Standings[0]
 	var out []string

@@ -99,7 +99,7 @@ func TestBootstrapCoversTheTrueValue(t *testing.T) {
 		}
 	}
 	if covered < 180 {
-		t.Errorf("a 95 %% interval held the truth in %d of 200 trials", covered)
+		t.Errorf("a 95 %% interval contained the true value in %d of 200 trials", covered)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestARerunAddsRounds(t *testing.T) {
 }
 
 func TestWhatDoesNotBelongTogetherIsRefused(t *testing.T) {
-	for sentence, change := range map[string]func(r *Results){
+	for message, change := range map[string]func(r *Results){
 		"holds results of example":                     func(r *Results) { r.Scenario = "other" },
 		"with threads 2,4, not 8":                      func(r *Results) { r.Settings = map[string]any{"threads": "8"} },
 		"another build or setting of granary":          func(r *Results) { r.Allocators[1].SHA256 = "3" },
@@ -59,8 +59,8 @@ func TestWhatDoesNotBelongTogetherIsRefused(t *testing.T) {
 		}
 		fresh := example(0)
 		change(fresh)
-		if _, err := Extend(dir, fresh); err == nil || !strings.Contains(err.Error(), sentence) {
-			t.Errorf("%q: %v", sentence, err)
+		if _, err := Extend(dir, fresh); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%q: %v", message, err)
 		}
 	}
 	other := filepath.Join(t.TempDir(), "x.json")

@@ -41,7 +41,7 @@ func TestPublishedResultsHoldEveryValueOfEveryRound(t *testing.T) {
 }
 
 func TestADamagedPublishedSetIsRefused(t *testing.T) {
-	for sentence, change := range map[string][3]string{
+	for message, change := range map[string][3]string{
 		"does not begin with the columns phase": {"example.csv", "phase,", "part,"},
 		`has a column "gl"`:                     {"example.csv", "glibc", "gl"},
 		`"1e6x" is no number`:                   {"example.csv", "1e+06", "1e6x"},
@@ -61,8 +61,8 @@ func TestADamagedPublishedSetIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(string(text), change[1], change[2], 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadAll(dir); err == nil || !strings.Contains(err.Error(), sentence) {
-			t.Errorf("%q: %v", sentence, err)
+		if _, err := ReadAll(dir); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%q: %v", message, err)
 		}
 	}
 	two := example(1)

@@ -37,7 +37,7 @@ func TestSizesSelectDefaults(t *testing.T) {
 
 func TestWrongParametersAreRefusedClearly(t *testing.T) {
 	s := Scenario{Name: "x", Params: sizes, Rounds: measure.Rounds{Full: 5, Quick: 3}, Phases: func(Values) []Phase { return nil }}
-	for _, c := range []struct{ args, sentence string }{
+	for _, c := range []struct{ args, message string }{
 		{"--keys 4", "--keys: 4 is too small; the least is 5"},
 		{"--keys many", `--keys: "many" is no whole number`},
 		{"--threads 1,0", "--threads: 0 is too small"},
@@ -47,7 +47,7 @@ func TestWrongParametersAreRefusedClearly(t *testing.T) {
 	} {
 		err := command(context.Background(), t, s, cli.Env{Stdout: io.Discard, Stderr: io.Discard}, strings.Fields(c.args)...)
 		var exit *cli.ExitError
-		if !errors.As(err, &exit) || exit.Code != cli.CodeUsage || !strings.Contains(err.Error(), c.sentence) {
+		if !errors.As(err, &exit) || exit.Code != cli.CodeUsage || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v", c.args, err)
 		}
 	}

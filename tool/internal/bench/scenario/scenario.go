@@ -113,7 +113,7 @@ func find(needs []Need) (map[string]string, error) {
 	return paths, nil
 }
 
-// toInstall is one sentence about programs that are missing, with the command that installs them.
+// toInstall is one message about programs that are missing, with the command that installs them.
 func toInstall(missing []Need) string {
 	var programs, packages []string
 	for _, n := range missing {

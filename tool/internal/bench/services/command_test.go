@@ -160,7 +160,7 @@ func valueOf(t *testing.T, r result.Results, phase, metric string) float64 {
 }
 
 func TestPlansThatAreWrongAreRefusedClearly(t *testing.T) {
-	for text, sentence := range map[string]string{
+	for text, message := range map[string]string{
 		"command: [sleep]":                    "it has no `name`",
 		"name: x":                             "it has no `command`",
 		"name: x\ncommand: [sleep]\nspeed: 1": `line 3: there is no setting "speed" here`,
@@ -177,7 +177,7 @@ func TestPlansThatAreWrongAreRefusedClearly(t *testing.T) {
 		"name: x\ncommand: [sleep]\nready: {tcp: a}\nload: [{name: a, command: [b], metrics: [{name: m, pattern: none}]}]": "with a group (...) around the value",
 		"name: x\ncommand: [sleep]\nready: {tcp: a}\nload: [{name: a, command: [b], for: 1s}]":                             "needs `command`, or `for`",
 	} {
-		if _, _, err := plan(t, text); err == nil || !strings.Contains(err.Error(), sentence) {
+		if _, _, err := plan(t, text); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -278,13 +278,13 @@ func TestProgressSaysWhatIsLeft(t *testing.T) {
 }
 
 func TestWrongSuitesAreRefused(t *testing.T) {
-	for text, sentence := range map[string]string{
+	for text, message := range map[string]string{
 		"":                                  "it has no [[scenario]]",
 		"[[scenario]]\nname='fun'":          `there is no scenario "fun"`,
 		"[[scenario]]\nname='redis'\nx = 1": `there is no setting "scenario.x"`,
 		"[[scenario]]\nname='redis'\n[[scenario]]\nname='redis'": "is listed twice",
 	} {
-		if _, err := all(t, t.TempDir(), text); err == nil || !strings.Contains(err.Error(), sentence) {
+		if _, err := all(t, t.TempDir(), text); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

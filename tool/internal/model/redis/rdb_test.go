@@ -165,7 +165,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d keys in %d bytes", info.Keys, len(data))
 		}
 		if err != nil && (!strings.HasPrefix(err.Error(), "dump.rdb ") || strings.Contains(err.Error(), "\n")) {
-			t.Errorf("no sentence: %v", err)
+			t.Errorf("no message: %v", err)
 		}
 	})
 }
