@@ -20,7 +20,7 @@ inline std::string& Warnings() {
 inline const char* NameOf(Misuse what) {
   switch (what) {
     case Misuse::kUnknownAddress:
-      return "foreign";
+      return "unknown address";
     case Misuse::kUnaligned:
       return "unaligned";
     case Misuse::kDoubleFree:

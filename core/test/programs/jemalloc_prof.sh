@@ -23,7 +23,7 @@ cat >"$work/main.c" <<'C'
 #define GET(name, value) mallctl(name, &(value), &(size_t){sizeof(value)}, NULL, 0)
 
 static void *kept[4096];
-// Compilers take it that malloc and free call nothing of a program's.
+// Compilers assume that malloc and free call no function of the program.
 static volatile size_t sampled, freed, dumped, deepest;
 static char dump_name[256];
 
