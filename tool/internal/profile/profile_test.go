@@ -115,7 +115,7 @@ func TestCollapsedAndFlame(t *testing.T) {
 	testkit.Check(t, "testdata/flame.svg.golden", picture.Bytes())
 }
 
-// The corrections that readers make for sampling must not change our estimates.
+// The corrections that readers make for sampling must not change the estimates of the profile.
 func TestHeapV2IsReadBack(t *testing.T) {
 	p := sample().Build().Profile
 	var out bytes.Buffer
