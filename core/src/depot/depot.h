@@ -54,6 +54,28 @@ class Depot {
     central_->Return(c, from, n);
   }
 
+  // Fetch and Return for caches with room for less than a batch. They split and fill up magazines,
+  // so that whole batches still move from and to the slabs.
+  size_t FetchSome(SizeClass c, void** to, size_t n) noexcept {
+    if (BatchOf(c) <= n) return Fetch(c, to, n);
+    if (const size_t count = PopSome(OwnRow(c), to, n); count > 0) return count;
+    void* batch[kMagazine];
+    const size_t count = Fetch(c, batch, BatchOf(c));
+    const size_t first = count > n ? count - n : 0;
+    std::copy(batch + first, batch + count, to);
+    ReturnSome(c, batch, first);
+    return count - first;
+  }
+  void ReturnSome(SizeClass c, void* const* from, size_t n) noexcept {
+    if (n == 0 || n >= BatchOf(c)) return Return(c, from, n);
+    const size_t appended = Append(c, OwnRow(c), from, n);
+    if (appended == n || PushFull(c, from + appended, n - appended)) return;
+    MakeRoom(c, OwnRow(c));
+    if (!PushFull(c, from + appended, n - appended)) {
+      central_->Return(c, from + appended, n - appended);
+    }
+  }
+
   // Ends the decay interval: returns the objects of idle magazines to the slabs.
   void EndInterval() noexcept {
     ForEachRow([this](SizeClass c, Row& row) {
@@ -136,6 +158,7 @@ class Depot {
     return index < 0 ? 0 : static_cast<size_t>(index) % kShelves;
   }
   Row& RowOf(size_t shelf, SizeClass c) noexcept { return rows_[shelf * kNumSmall + c]; }
+  Row& OwnRow(SizeClass c) noexcept { return RowOf(OwnShelf(), c); }
   // Whether the shelf ever held a magazine. The memory of other shelves stays untouched.
   bool IsOpen(size_t shelf) const noexcept {
     return (open_.load(std::memory_order_acquire) >> shelf & 1) != 0;
@@ -187,14 +210,48 @@ class Depot {
     Locked hold(row.mutex);
     Magazine* const m = row.full;
     if (m == nullptr) return 0;
+    return PopFrom(row, m, to, m->count);
+  }
+
+  // Fetches up to n objects of the top magazine; returns their number.
+  static size_t PopSome(Row& row, void** to, size_t n) noexcept {
+    if (row.objects.load(std::memory_order_relaxed) == 0) return 0;
+    Locked hold(row.mutex);
+    Magazine* const m = row.full;
+    return m == nullptr ? 0 : PopFrom(row, m, to, m->count < n ? m->count : n);
+  }
+
+  // The caller holds the lock of the row, and m is its top magazine.
+  static size_t PopFrom(Row& row, Magazine* m, void** to, size_t n) noexcept {
+    m->count -= n;
+    __builtin_memcpy(to, m->objects + m->count, n * sizeof(void*));
+    row.objects.fetch_sub(n, std::memory_order_relaxed);
+    row.low.Note(row.full_count - 1);
+    if (m->count > 0) return n;
     row.full = m->next;
     row.full_count = row.full_count - 1;
-    row.low.Note(row.full_count);
-    const size_t count = m->count;
-    row.objects.fetch_sub(count, std::memory_order_relaxed);
-    __builtin_memcpy(to, m->objects, count * sizeof(void*));
     PushEmpty(row, m);
+    return n;
+  }
+
+  // Stores up to n objects in the top magazine; returns their number.
+  static size_t Append(SizeClass c, Row& row, void* const* from, size_t n) noexcept {
+    if (row.objects.load(std::memory_order_relaxed) == 0) return 0;
+    Locked hold(row.mutex);
+    Magazine* const m = row.full;
+    if (m == nullptr || m->count >= BatchOf(c)) return 0;
+    const size_t room = BatchOf(c) - m->count;
+    const size_t count = n < room ? n : room;
+    __builtin_memcpy(m->objects + m->count, from, count * sizeof(void*));
+    m->count += count;
+    row.objects.fetch_add(count, std::memory_order_relaxed);
     return count;
+  }
+
+  // Returns the objects of one magazine to the slabs.
+  void MakeRoom(SizeClass c, Row& row) noexcept {
+    void* objects[kMagazine];
+    if (const size_t count = PopFull(row, objects); count > 0) central_->Return(c, objects, count);
   }
 
   // After a miss: raises the limit of the row if the row refused a batch before.

@@ -200,6 +200,27 @@ TEST_F(DepotTest, WithoutMemoryForMagazinesObjectsGoToTheSlabs) {
   EXPECT_EQ(depot_.CachedObjects(kClass), 3 * kBatch);
 }
 
+// Thread caches hold less than a batch where there are many.
+TEST_F(DepotTest, SmallCachesMoveWholeBatchesFromAndToTheSlabs) {
+  constexpr size_t kFew = 8, kRounds = 100;
+  void* held[kRounds][kFew];
+  size_t got[kRounds], total = 0;
+  for (size_t i = 0; i < kRounds; ++i) total += got[i] = depot_.FetchSome(kClass, held[i], kFew);
+  EXPECT_LE(ledger_.fetches(), total / kBatch + 1);
+  for (size_t i = 0; i < kRounds; ++i) depot_.ReturnSome(kClass, held[i], got[i]);
+  EXPECT_LE(ledger_.returns(), total / kBatch);
+  EXPECT_EQ(depot_.CachedObjects(kClass), ledger_.out());
+  const size_t fetches = ledger_.fetches();
+  void* again[kFew];
+  const size_t count = depot_.FetchSome(kClass, again, kFew);
+  ASSERT_GT(count, 0u);
+  EXPECT_EQ(again[count - 1], held[kRounds - 1][got[kRounds - 1] - 1]) << "freed last, used first";
+  EXPECT_EQ(ledger_.fetches(), fetches);
+  depot_.ReturnSome(kClass, again, count);
+  depot_.DrainAll();
+  EXPECT_EQ(ledger_.out(), 0u);
+}
+
 // Each fetched object is with the caller or in the depot.
 TEST_F(DepotTest, ConservesObjects) {
   std::mt19937 random(6);
@@ -212,8 +233,9 @@ TEST_F(DepotTest, ConservesObjects) {
         random() % 4 == 0 ? 1 + random() % FakeDepot::kMagazine : FakeDepot::BatchOf(c);
     void* batch[FakeDepot::kMagazine];
     size_t count = 0;
+    const bool some = random() % 2 == 0;
     if (random() % 2 == 0) {
-      count = depot_.Fetch(c, batch, n);
+      count = some ? depot_.FetchSome(c, batch, n) : depot_.Fetch(c, batch, n);
       for (size_t i = 0; i < count; ++i) held.emplace_back(c, batch[i]);
     } else {
       for (size_t i = held.size(); i-- > 0 && count < n;) {
@@ -221,7 +243,7 @@ TEST_F(DepotTest, ConservesObjects) {
         batch[count++] = held[i].second;
         held.erase(held.begin() + static_cast<ptrdiff_t>(i));
       }
-      depot_.Return(c, batch, count);
+      some ? depot_.ReturnSome(c, batch, count) : depot_.Return(c, batch, count);
     }
     if (random() % 500 == 0) depot_.EndInterval();
     size_t cached = 0;
@@ -241,6 +263,8 @@ TEST_F(DepotTest, ThreadsShareIt) {
         size_t got[4];
         for (int i = 0; i < 4; ++i) got[i] = depot_.Fetch(kClass, batch[i], kBatch);
         for (int i = 0; i < 4; ++i) depot_.Return(kClass, batch[i], got[i]);
+        const size_t few = depot_.FetchSome(kClass, batch[0], 5);
+        depot_.ReturnSome(kClass, batch[0], few);
         if (t == 0 && round % 100 == 0) depot_.EndInterval();
       }
     });

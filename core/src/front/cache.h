@@ -40,7 +40,11 @@ struct Cache {
   Hint<uint32_t> epoch;                     // Sampling::epoch of these counts
   CacheWords words[kCacheLayout.words];
 
+  // The first stores make a page private at once: a load before would map the page of zeros, and
+  // the store after it would stop all CPUs that run this process.
   void Init() {
+    capacity[0] = 0;
+    issued[kNumClasses - 1] = 0;
     for (SizeClass c = 0; c < kNumClasses; ++c) {
       words[c] = kInitialCount << kCountShift | kCacheLayout.short_floor[c];
     }

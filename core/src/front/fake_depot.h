@@ -21,6 +21,8 @@ class FakeDepot {
     GRANARY_CHECK(n <= kMagazine);
     if (n > 0) ledger.Return(c, from, n);
   }
+  size_t FetchSome(SizeClass c, void** to, size_t n) noexcept { return Fetch(c, to, n); }
+  void ReturnSome(SizeClass c, void* const* from, size_t n) noexcept { Return(c, from, n); }
 
   FakeLedger ledger;
 };

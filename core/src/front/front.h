@@ -127,6 +127,8 @@ class Front {
   CacheOf* Create(size_t index) noexcept;
   CacheOf* NewCache() noexcept;
   Shared& SharedOfThread() noexcept;
+  size_t FetchFew(SizeClass c, void** to, size_t n) noexcept;
+  void ReturnFew(SizeClass c, void* const* from, size_t n) noexcept;
   void* AllocateShared(SizeClass c) noexcept;
   void FreeShared(SizeClass c, void* p) noexcept;
   void* AllocateUncached(SizeClass c) noexcept;

@@ -79,6 +79,18 @@ bool Front<System, Below>::GrowAfterOverflow(CacheOf* cache, SizeClass c) noexce
   return (below_batch || cache->missed[c]) && Grow(cache, c);
 }
 
+// Many thread caches, and the shared caches, keep to their short regions: less than a batch.
+template <Os System, class Below>
+size_t Front<System, Below>::FetchFew(SizeClass c, void** to, size_t n) noexcept {
+  return threads.Crowded() ? depot_->FetchSome(c, to, n) : depot_->Fetch(c, to, n);
+}
+
+template <Os System, class Below>
+void Front<System, Below>::ReturnFew(SizeClass c, void* const* from, size_t n) noexcept {
+  if (threads.Crowded()) return depot_->ReturnSome(c, from, n);
+  depot_->Return(c, from, n);
+}
+
 template <Os System, class Below>
 void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   void* p;
@@ -169,8 +181,10 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   size_t want = cache->capacity[c];
   if (want > Below::BatchOf(c)) want = Below::BatchOf(c);
   if (want == 0) return AllocateUncached(c);
+  // Half full, a short list lasts longest: the next call may be a free.
+  if (threads.Crowded()) want = want / 2 + 1;
   void* batch[kBatch];
-  const size_t got = depot_->Fetch(c, batch, want);
+  const size_t got = FetchFew(c, batch, want);
   if (got == 0) return nullptr;
   uncached_[c].fetch_add(1, std::memory_order_relaxed);
   // The batch ends with the object to use first: the caller gets it, and malloc pops the one before
@@ -190,7 +204,7 @@ void Front<System, Below>::MakeRoom(CacheOf* cache, SizeClass c) noexcept {
   const size_t half = (cache->capacity[c] + size_t{1}) / 2;
   const size_t count = arch::PopMany(c, batch, half < whole ? half : whole);
   std::reverse(batch, batch + count);
-  depot_->Return(c, batch, count);
+  ReturnFew(c, batch, count);
 }
 
 // A push fails if p may be one of the two top pointers. Pops both to compare them: only an
@@ -237,7 +251,7 @@ void* Front<System, Below>::AllocateShared(SizeClass c) noexcept {
   if (void* p = exclusive::Pop(cache.words, c); p != nullptr) return p;
   cache.Grant(c);
   void* batch[kBatch];
-  const size_t got = depot_->Fetch(c, batch, ShortCapacity(c));
+  const size_t got = FetchFew(c, batch, ShortCapacity(c));
   const size_t kept = exclusive::PushMany(cache.words, c, batch, got);
   depot_->Return(c, batch + kept, got - kept);
   return exclusive::Pop(cache.words, c);
@@ -253,7 +267,7 @@ void Front<System, Below>::FreeShared(SizeClass c, void* p) noexcept {
   if (exclusive::PushMany(cache.words, c, &p, 1) == 1) return;
   void* batch[kBatch];
   const size_t count = exclusive::PopMany(cache.words, c, batch, (cache.capacity[c] + 1) / 2);
-  depot_->Return(c, batch, count);
+  ReturnFew(c, batch, count);
   exclusive::PushMany(cache.words, c, &p, 1);
 }
 
