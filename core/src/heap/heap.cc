@@ -103,10 +103,18 @@ void* Refused(size_t size) noexcept {
   Die(message);
 }
 
+// Under a limit on address space, the space of free memory may serve a block once it is unmapped.
+GRANARY_COLD static Memory AllocateAfterTrim(size_t size, size_t alignment) noexcept {
+  if (layers.pages().Stats().mapped < size) return {};
+  TrimAndUnmap();
+  return layers.pages().AllocateLarge(size, alignment, size);
+}
+
 void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) noexcept {
   upkeep.PollInMalloc();
-  const Memory memory =
+  Memory memory =
       size > kMaxRequest ? Memory{} : layers.pages().AllocateLarge(size, alignment, reserve);
+  if (memory.p == nullptr) memory = AllocateAfterTrim(size, alignment);
   if (memory.p == nullptr) return Refused(size);
   // Before the first page is touched; a block that no machine has must not purge the heap.
   upkeep.MakeRoom(0);

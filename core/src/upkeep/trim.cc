@@ -6,7 +6,7 @@
 
 namespace granary {
 
-size_t Trim() noexcept {
+static size_t Trim(bool unmap) noexcept {
   Linux::PrepareToAbort();
   Upkeep::Exclusive alone(upkeep);
   PageHeap<Linux>& pages = layers.pages();
@@ -20,11 +20,14 @@ size_t Trim() noexcept {
   for (int i = 0; i < 2; ++i) upkeep.PurgeSlabs(Central<Linux>::Eligible::kIdlePages);
   pages.CountFilled();
   upkeep.PurgeSpans(~size_t{0});
-  if (!options.retain) pages.UnmapFree();
+  if (unmap) pages.UnmapFree();
   pages.PurgeMap();
   layers.metadata().PurgeFree(0);
   return released() - before;
 }
+
+size_t Trim() noexcept { return Trim(!options.retain); }
+size_t TrimAndUnmap() noexcept { return Trim(true); }
 
 void FlushCaches() noexcept {
   Linux::PrepareToAbort();

@@ -5,7 +5,18 @@
 namespace {
 
 constexpr size_t kMebi = size_t{1} << 20;
-constexpr size_t kBefore = 384 * kMebi;
+constexpr size_t kBefore = 384 * kMebi, kLow = 200 * kMebi;
+
+// The address space of freed blocks serves one large block.
+int HalfIsServedAfterFrees(size_t size) {
+  oom::Chain chain = oom::TakeAll({size, 0}, 2 * kLow);
+  CHECK(chain.refused);
+  oom::FreeAll(chain, {size, 0});
+  void* const half = malloc(kLow / 2);
+  CHECK(half != nullptr);
+  free(half);
+  return 0;
+}
 
 // At the end a new thread stack must fit too: the heap leaves memory to the rest of the process.
 int UnderTheLimit() {
@@ -30,8 +41,12 @@ void LoweredWhileRunning() {
 
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) return UnderTheLimit();
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    const size_t size = strtoul(argv[1], nullptr, 10);
+    return size > 0 ? HalfIsServedAfterFrees(size) : UnderTheLimit();
+  }
+  if (!OnSystemHeap()) oom::RunLimited(RLIMIT_AS, kLow, "5000000");
   oom::RunLimited(RLIMIT_AS, kBefore, "from the start");
   LoweredWhileRunning();
   oom::ThreadsStartAndAllocate();
