@@ -6,7 +6,7 @@
 
 namespace granary {
 
-static size_t Trim(bool unmap) noexcept {
+GRANARY_SELDOM static size_t Trim(bool unmap) noexcept {
   Linux::PrepareToAbort();
   Upkeep::Exclusive alone(upkeep);
   PageHeap<Linux>& pages = layers.pages();
