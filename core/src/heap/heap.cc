@@ -23,7 +23,7 @@ void* AllocateClass(SizeClass c, size_t requested) noexcept {
   upkeep.PollInMalloc();
   bool due = false;
   void* const p = layers.front().Allocate(c, &due);
-  upkeep.peaks().Note(layers.pages().used_bytes());
+  upkeep.NoteUsed(layers.pages().used_bytes());
   if (due && p != nullptr) [[unlikely]]
     profiler::Sample(p, c, kClassSize[c], requested);
   return p != nullptr ? Filled(p, kClassSize[c]) : Refused(kClassSize[c]);
@@ -118,7 +118,7 @@ void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) no
   if (memory.p == nullptr) return Refused(size);
   // Before the first page is touched; a block that no machine has must not purge the heap.
   upkeep.MakeRoom(0);
-  upkeep.peaks().Note(layers.pages().used_bytes());
+  upkeep.NoteUsed(layers.pages().used_bytes());
   if (memory.Zero()) {
     upkeep.AfterFreshLarge(size);
   } else if (zero && !memory.Zero()) {
@@ -163,7 +163,7 @@ void* AllocateZeroed(size_t size) noexcept {
     layers.front().CountUncached(c);
     if (layers.front().sampling().Chosen(kClassSize[c])) [[unlikely]]
       profiler::Sample(p, c, kClassSize[c], size);
-    upkeep.peaks().Note(layers.pages().used_bytes());
+    upkeep.NoteUsed(layers.pages().used_bytes());
     return p;
   }
   if (p == nullptr) p = AllocateClass(c, size);

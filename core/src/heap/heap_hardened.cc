@@ -98,7 +98,7 @@ void* NewBlock(size_t size, Make&& make) {
   void* const p = make();
   if (p == nullptr) return Refused(size);
   upkeep.MakeRoom(0);
-  upkeep.peaks().Note(layers.pages().used_bytes());
+  upkeep.NoteUsed(layers.pages().used_bytes());
   if (layers.front().sampling().on() && layers.front().sampling().Chosen(size)) [[unlikely]]
     profiler::Sample(p, kNoClass, size, size);
   return p;

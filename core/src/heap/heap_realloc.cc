@@ -46,7 +46,7 @@ void* ReallocateLarge(void* p, size_t old_size, size_t size) {
   if (good == old_size || layers.pages().ResizeLarge(p, good)) {
     if (layers.profile().Collects() && good != old_size) [[unlikely]]
       profiler::ResampleLarge(p, good);
-    upkeep.peaks().Note(layers.pages().used_bytes());
+    upkeep.NoteUsed(layers.pages().used_bytes());
     return p;
   }
   void* const q = AllocateLarge(good, kTrackerBytes, good * 2, false);

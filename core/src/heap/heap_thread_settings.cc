@@ -74,7 +74,7 @@ void* AllocateUncached(size_t size, size_t alignment) noexcept {
   layers.front().CountUncached(c);
   if (layers.front().sampling().Chosen(kClassSize[c])) [[unlikely]]
     profiler::Sample(p, c, kClassSize[c], size);
-  upkeep.peaks().Note(layers.pages().used_bytes());
+  upkeep.NoteUsed(layers.pages().used_bytes());
   if (HasThreadSettings()) thread_settings.Allocated(kClassSize[c]);
   return Filled(p, kClassSize[c]);
 }

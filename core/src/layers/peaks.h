@@ -14,11 +14,12 @@ namespace granary {
 
 class Peaks {
  public:
-  // Called after an allocation on a slow path, with no lock held. `used` is the number of bytes in
-  // use in the page heap.
-  void Note(size_t used) noexcept {
-    if (used >= kStep + beyond_.load(std::memory_order_relaxed)) [[unlikely]]
+  // Measures if the heap has grown by a step, to `used` bytes; returns whether it has.
+  bool Note(size_t used) noexcept {
+    const bool grown = used >= kStep + beyond_.load(std::memory_order_relaxed);
+    if (grown) [[unlikely]]
       Measure();
+    return grown;
   }
   // Called when a decay interval ends.
   void EndInterval(size_t used) noexcept {

@@ -74,6 +74,7 @@ void Upkeep::BeginInterval() noexcept {
   Linux::PrepareToAbort();
   peaks_.EndInterval(layers.pages().used_bytes());
   offset_level_.store(Level(), std::memory_order_relaxed);
+  FitCacheBudget();
   // The first interval begins with the process, and many processes end before the second.
   if (intervals_.fetch_add(1, std::memory_order_relaxed) == 1) clients_.second_interval();
 }

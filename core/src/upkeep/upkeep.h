@@ -13,6 +13,7 @@
 #include "os/linux.h"
 #include "os/yielding_mutex.h"
 #include "sizes/size_classes.h"
+#include "upkeep/cache_budget.h"
 #include "upkeep/requests.h"
 #include "upkeep/thresholds.h"
 
@@ -87,6 +88,13 @@ class Upkeep {
   // Called after a block was allocated in clean memory. The dirty memory did not fit the block, and
   // is purged so that it does not add to the peak.
   void AfterFreshLarge(size_t bytes) noexcept;
+
+  // Called after an allocation on a slow path, with no lock held. `used` is the number of bytes in
+  // use in the page heap.
+  void NoteUsed(size_t used) noexcept {
+    if (peaks_.Note(used)) [[unlikely]]
+      FitCacheBudget();
+  }
 
   Peaks& peaks() { return peaks_; }
   Thresholds& thresholds() { return thresholds_; }

@@ -109,7 +109,7 @@ void CheckCaches(bool shared) {
     for (size_t i = 0; i < 20000; ++i) blocks[i] = Hide(malloc(16 + i % 2000));
     for (void* p : blocks) free(p);
   }
-  if (shared) CHECK(Figure("cache_capacity") <= 2 * kMiB * Figure("caches") / cpus);
+  if (shared) CHECK(Figure("cache_capacity") <= 8 * kMiB * Figure("caches") / cpus);
   CHECK(Get<unsigned>("opt.narenas") == 1);
 }
 

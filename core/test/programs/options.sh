@@ -17,7 +17,7 @@ MALLOC_CONF=confirm_conf:true,dirty_decay_ms:7,muzzy_decay_ms:5 GRANARY_CONF=zer
 says 'granary: dirty_decay_ms:7 (MALLOC_CONF)' "$work/confirm"
 says 'granary: muzzy_decay_ms:6 (GRANARY_CONF)' "$work/confirm"
 says 'granary: zero:true (GRANARY_CONF)' "$work/confirm"
-says 'granary: cache_bytes:2097152 (default)' "$work/confirm"
+says 'granary: cache_bytes:8388608 (default)' "$work/confirm"
 
 GRANARY_CONF=dirty_decay:1,cache_max:-1 under true 2>"$work/wrong"
 says "GRANARY_CONF: there is no option 'dirty_decay'; the nearest is 'dirty_decay_ms'" "$work/wrong"
