@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary replay`.
+// Replay is the command `granary replay`.
 var Replay = cli.Command{
 	Name: "replay", Usage: "FILE [--allocators NAMES] [options]", Takes: cli.Files,
 	Summary: "repeat a trace under every allocator and compare them",
