@@ -70,7 +70,10 @@ func writePairs(w io.Writer, pairs []Pair, rows int) {
 	}
 	t := term.Table{Header: []string{" ALLOCATED BY", " FREED BY", " OBJECTS", " OF ALL", " BYTES"}}
 	for _, p := range pairs[:min(max(0, rows), len(pairs))] {
-		t.Rows = append(t.Rows, []string{term.Count(uint64(p.Allocated)), term.Count(uint64(p.Freed)), term.Count(p.Objects), term.Percent(float64(p.Objects), float64(ended)), term.Bytes(p.Bytes)})
+		t.Rows = append(t.Rows, []string{
+			term.Count(uint64(p.Allocated)), term.Count(uint64(p.Freed)), term.Count(p.Objects),
+			term.Percent(float64(p.Objects), float64(ended)), term.Bytes(p.Bytes),
+		})
 	}
 	t.Write(w, width(w))
 }

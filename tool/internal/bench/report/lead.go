@@ -1,7 +1,5 @@
 package report
 
-import ()
-
 // leadRows is the number of rows at the start of a page.
 const leadRows = 5
 
