@@ -6,6 +6,7 @@
 #include "upkeep/upkeep.h"
 
 namespace granary {
+
 void ApplyOptions() noexcept {
   FitCacheBudget();
   layers.metadata().SetHuge(static_cast<Metadata<Linux>::Huge>(options.metadata_thp));

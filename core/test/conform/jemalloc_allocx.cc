@@ -1,17 +1,13 @@
 // The *allocx functions and their flags: alignment, zeroing, growth in place, sizes that agree, and
 // the same functions with the prefixes.
-#include <jemalloc/jemalloc.h>
 #include <malloc.h>
 
 #include <initializer_list>
 
-#include "check.h"
+#include "allocx.h"
 
-#pragma weak mallocx
 #pragma weak rallocx
 #pragma weak xallocx
-#pragma weak sallocx
-#pragma weak dallocx
 #pragma weak sdallocx
 #pragma weak nallocx
 #pragma weak mallctl
@@ -26,22 +22,6 @@ namespace {
 
 const size_t kSizes[] = {1,    8,     9,     16,     17,      100,     1000,    1025,
                          5000, 20000, 65536, 100000, 1000000, 1500000, 3000000, 10000000};
-
-bool All(const char* p, size_t from, size_t to, char byte) {
-  for (size_t i = from; i < to; ++i) {
-    if (p[i] != byte) return false;
-  }
-  return true;
-}
-
-void Dirty(size_t size, int flags) {
-  void* blocks[20];
-  for (void*& p : blocks) {
-    p = mallocx(size, flags);
-    memset(p, 0xee, sallocx(p, flags));
-  }
-  for (void* p : blocks) dallocx(p, flags);
-}
 
 void CheckFlagsAreJemallocs() {
   CHECK(MALLOCX_LG_ALIGN(12) == 12 && MALLOCX_ALIGN(4096) == 12 && MALLOCX_ALIGN(1) == 0);
@@ -72,7 +52,7 @@ void CheckRallocxKeepsZeroesAndAligns() {
     for (int lg : {0, 4, 6, 12}) {
       for (int more : {0, MALLOCX_TCACHE_NONE}) {
         const int flags = MALLOCX_LG_ALIGN(lg) | more;
-        Dirty(size * 3, flags);
+        Dirty<20>(size * 3, flags);
         char* p = static_cast<char*>(mallocx(size, flags));
         const size_t before = sallocx(p, flags);
         memset(p, 7, before);
@@ -94,7 +74,7 @@ void CheckRallocxZeroesUpToTheUsableSize() {
   for (size_t size : kSizes) {
     for (size_t next : {size, size / 2 + 1, size * 2}) {
       for (int lg : {0, 4, 6, 12}) {
-        Dirty(next, MALLOCX_LG_ALIGN(lg));
+        Dirty<20>(next, MALLOCX_LG_ALIGN(lg));
         char* p = static_cast<char*>(mallocx(size, MALLOCX_ZERO));
         const size_t before = sallocx(p, 0);
         memset(p, 7, before);

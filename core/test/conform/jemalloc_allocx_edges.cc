@@ -1,16 +1,11 @@
 // The *allocx functions where size, alignment, arena and cache flags change at once: rallocx across
 // arenas and caches, the bounds of xallocx, zeroing in an arena of its own, requests near the top.
-#include <jemalloc/jemalloc.h>
-
 #include <initializer_list>
 
-#include "check.h"
+#include "allocx.h"
 
-#pragma weak mallocx
 #pragma weak rallocx
 #pragma weak xallocx
-#pragma weak sallocx
-#pragma weak dallocx
 #pragma weak sdallocx
 #pragma weak nallocx
 #pragma weak mallctl
@@ -27,25 +22,8 @@ unsigned MakeArena() {
   return arena;
 }
 
-bool All(const char* p, size_t from, size_t to, char byte) {
-  for (size_t i = from; i < to; ++i) {
-    if (p[i] != byte) return false;
-  }
-  return true;
-}
-
-void Dirty(size_t size, int flags) {
-  void* blocks[2];
-  for (void*& p : blocks) {
-    p = mallocx(size, flags);
-    CHECK(p != nullptr);
-    memset(p, 0xee, sallocx(p, flags));
-  }
-  for (void* p : blocks) sdallocx(p, size, flags);
-}
-
 void MoveOnce(size_t from, int first, size_t to, int second) {
-  Dirty(to, second);
+  Dirty<2>(to, second);
   char* p = static_cast<char*>(mallocx(from, first | MALLOCX_ZERO));
   CHECK(p != nullptr);
   const size_t before = sallocx(p, 0);
