@@ -67,6 +67,7 @@ func recorded(t *testing.T) string {
 
 // Each command's main output fits 80 columns, and uses more where there are more.
 func TestOutputFitsTheTerminal(t *testing.T) {
+	testkit.BenchProgram(t, "simulate")
 	python := testkit.Python(t, `import time
 held = [bytes(100 + i % 900) for i in range(200000)]
 del held[::2]

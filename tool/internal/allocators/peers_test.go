@@ -72,6 +72,34 @@ func TestInstallRefusesUnknownNames(t *testing.T) {
 	}
 }
 
+// Without a name nothing runs: a script that replaces apt-get would leave a mark.
+func TestInstallWithoutNamesListsAndInstallsNothing(t *testing.T) {
+	bin, mark := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+	for _, tool := range []string{"apt-get", "bash", "cargo", "g++", "make", "cmake"} {
+		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\necho \"$0 $*\" >>"+mark+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	out, err := command(t, 1, []string{"PATH=" + os.Getenv("PATH")})
+	if err == nil || !strings.Contains(err.Error(), "--all") || !strings.Contains(out, "package libjemalloc2") || !strings.Contains(out, "crate snmalloc-sys") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a program was started")
+	}
+	if _, err := command(t, 1, nil, "--all", "snmalloc"); err == nil || !strings.Contains(err.Error(), "not both") {
+		t.Errorf("--all with a name: %v", err)
+	}
+	if _, err := command(t, 1, []string{"PATH=" + os.Getenv("PATH")}, "--all", "--dir", t.TempDir()); err != nil {
+		t.Errorf("--all: %v", err)
+	}
+	ran, err := os.ReadFile(mark)
+	if err != nil || !strings.Contains(string(ran), "install -y --no-install-recommends libtcmalloc-minimal4 libjemalloc2") || !strings.Contains(string(ran), " tcmalloc") {
+		t.Errorf("--all ran %s", ran)
+	}
+}
+
 // A script that replaces bash prints the commands.
 func TestInstallRunsTheBuildScriptThatItCarries(t *testing.T) {
 	bin, dir := t.TempDir(), t.TempDir()

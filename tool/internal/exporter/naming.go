@@ -95,8 +95,8 @@ var (
 	ownMetrics = []*definition{infoMetric, startMetric, rssMetric, ratioMetric, agreedMetric, processesMetric, foundMetric, leftMetric, errorsMetric, secondsMetric}
 )
 
-// unbounded is true for a metric that states a limit where no limit is set. The ceiling is 0 before the limits are
-// first read.
+// unbounded is true for a metric that states a limit where no limit is set. The sum of no ceilings is 0: all processes
+// of that name have ended.
 func unbounded(m inspect.Metric) bool {
 	return m.Value == math.MaxUint64 || m.Name == "ceiling" && m.Value == 0
 }

@@ -31,7 +31,7 @@ type View struct{ Classes, Options, Caches, Locks bool }
 
 // Value shows a metric in its unit.
 func Value(m inspect.Metric) string {
-	if m.Value == math.MaxUint64 || m.Name == "ceiling" && m.Value == 0 { // 0 before the limits are first read
+	if m.Value == math.MaxUint64 {
 		return "none"
 	}
 	switch m.Unit {

@@ -1,6 +1,9 @@
 package inspect
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // readings is how often the figures are read in the hope of two that agree.
 const readings = 6
@@ -38,10 +41,13 @@ func (t *Target) Snapshot() (*Snapshot, error) {
 	return s, nil
 }
 
-// moved is by how much the figures of two snapshots differ at most, in bytes.
+// ceiling is the gauge that is a limit, not an amount of memory.
+const ceiling = "ceiling"
+
+// moved is by how much the amounts of memory of two snapshots differ at most, in bytes.
 func moved(a, b *Snapshot) (most uint64) {
 	for i, m := range b.Metrics {
-		if m.Kind == "gauge" && m.Unit == "bytes" && i < len(a.Metrics) {
+		if m.Kind == "gauge" && m.Unit == "bytes" && m.Name != ceiling && i < len(a.Metrics) {
 			most = max(most, max(m.Value, a.Metrics[i].Value)-min(m.Value, a.Metrics[i].Value))
 		}
 	}
@@ -93,6 +99,9 @@ func (c *capture) snapshot() *Snapshot {
 			m.Value = v
 		} else {
 			continue // of a later version, and not to be had from a cell
+		}
+		if m.Name == ceiling && m.Value == 0 {
+			m.Value = math.MaxUint64 // the library has not read the limits yet; it tells itself the same (limits.h)
 		}
 		s.Metrics = append(s.Metrics, m)
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +59,24 @@ func TestEveryFigureIsWhatTheProcessSays(t *testing.T) {
 	live, _ := s.Value("live")
 	if live < 10<<20 {
 		t.Errorf("live is %d: the holder holds more", live)
+	}
+}
+
+// A process that has not yet read its limits has no ceiling, as one without limits.
+func TestAnUnreadCeilingIsNone(t *testing.T) {
+	process := testkit.Sleep(t, "LD_PRELOAD="+testkit.Library(t))
+	if v, ok := mustSnapshot(t, mustOpen(t, process.Pid)).Value("ceiling"); !ok || v != math.MaxUint64 {
+		t.Errorf("the ceiling is %d", v)
+	}
+}
+
+// A limit that is set between two readings is not memory that moved.
+func TestOnlyAmountsOfMemoryMove(t *testing.T) {
+	figures := func(live, limit uint64) *Snapshot {
+		return &Snapshot{Metrics: []Metric{{Name: "live", Kind: "gauge", Unit: "bytes", Value: live}, {Name: "ceiling", Kind: "gauge", Unit: "bytes", Value: limit}}}
+	}
+	if got := moved(figures(5000, math.MaxUint64), figures(4000, 50<<20)); got != 1000 {
+		t.Errorf("%d bytes moved", got)
 	}
 }
 

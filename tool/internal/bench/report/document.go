@@ -40,9 +40,9 @@ func ofPrograms(r *result.Results) bool {
 func Document(out io.Writer, r *result.Results, tables []Table, against Against) {
 	m := r.Machine
 	fmt.Fprintf(out, "# Results: %s\n\n", r.Scenario)
-	fmt.Fprintf(out, "Measured %s with granary %s in %.0f s, %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s. Load before: %s.\n\n",
+	fmt.Fprintf(out, "Measured %s with granary %s in %.0f s, %s, on %s, %d CPUs, %.1f GiB, %s, Linux %s, huge pages %s. Load average before: %s.\n\n",
 		r.Started.UTC().Format("2 January 2006"), r.Version, r.Seconds, term.Counted(r.Rounds, "round"), m.CPU, m.CPUs,
-		float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages, m.LoadBefore)
+		float64(m.MemoryBytes)/(1<<30), m.System, m.Kernel, m.HugePages, m.LoadAverages())
 	losses := Losses(r)
 	for _, t := range losses {
 		t.Markdown(out)

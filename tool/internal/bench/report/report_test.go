@@ -41,7 +41,7 @@ func example() *result.Results {
 	r := &result.Results{
 		Schema: result.Schema, Scenario: "example", Version: "1.2.3", Rounds: 3, Seconds: 42,
 		Started: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		Machine: result.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.1"},
+		Machine: result.Machine{CPU: "a CPU", CPUs: 2, MemoryBytes: 8 << 30, Kernel: "6.1", System: "Debian", HugePages: "madvise", LoadBefore: "0.10 0.52 1.75 2/345 6789"},
 		Allocators: []allocators.Allocator{{Name: "glibc", Path: "/lib/libc.so.6"}, {Name: "jemalloc", Path: "/lib/j.so", Env: []string{"A=1"}},
 			{Name: "granary", Path: "/lib/g.so", SHA256: "0123456789abcdef"}},
 		Rows: []result.Row{

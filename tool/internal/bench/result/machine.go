@@ -1,6 +1,7 @@
 package result
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -60,6 +61,15 @@ func field(text, name, separator string) string {
 		}
 	}
 	return ""
+}
+
+// LoadAverages is LoadBefore in words. The line of /proc/loadavg goes on with numbers of processes, which say nothing here.
+func (m Machine) LoadAverages() string {
+	averages := strings.Fields(m.LoadBefore)
+	if len(averages) < 3 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%s over 1 minute, %s over 5, %s over 15", averages[0], averages[1], averages[2])
 }
 
 // chosen is the bracketed word of a line such as "always [madvise] never".

@@ -10,6 +10,16 @@ import (
 	"testing"
 )
 
+func TestLoadAveragesAreInWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"0.10 0.52 1.75 2/345 6789": "0.10 over 1 minute, 0.52 over 5, 1.75 over 15", "": "unknown", "0.1": "unknown",
+	} {
+		if got := (Machine{LoadBefore: line}).LoadAverages(); got != want {
+			t.Errorf("%q: %s", line, got)
+		}
+	}
+}
+
 func TestSampleKeepsOrderAndDropsWhatIsNoNumber(t *testing.T) {
 	var s Sample
 	s.Set("b", "m", 1)
