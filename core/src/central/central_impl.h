@@ -36,7 +36,7 @@ template <Os System, class Pages>
 size_t Central<System, Pages>::FetchMedium(SizeClass c, void** to, size_t n) noexcept {
   size_t got = 0;
   for (; got < n; ++got) {
-    void* p = pages_->AllocateSpan(kClassSize[c] / kGranule, Fill::kSparse).p;
+    void* p = pages_->AllocateSpan(kClassSize[c] / kGranule, Density::kSparse).p;
     if (p == nullptr) break;
     map_->SetClass(p, c);
     to[got] = p;
@@ -47,7 +47,7 @@ size_t Central<System, Pages>::FetchMedium(SizeClass c, void** to, size_t n) noe
 
 template <Os System, class Pages>
 void* Central<System, Pages>::FetchZeroed(SizeClass c) noexcept {
-  const Memory memory = pages_->AllocateSpan(kClassSize[c] / kGranule, Fill::kSparse);
+  const Memory memory = pages_->AllocateSpan(kClassSize[c] / kGranule, Density::kSparse);
   if (memory.p == nullptr) return nullptr;
   ClearDirty(memory, kClassSize[c]);
   map_->SetClass(memory.p, c);
@@ -71,7 +71,7 @@ Slab* Central<System, Pages>::NewSlab(SizeClass c) noexcept {
   auto* const s = static_cast<Slab*>(metadata_->Allocate(Slab::Bytes(c)));
   if (s == nullptr) return nullptr;
   const SlabShape& shape = kSlabShape[c];
-  const Memory memory = pages_->AllocateSpan(shape.bytes / kGranule, Fill::kDense);
+  const Memory memory = pages_->AllocateSpan(shape.bytes / kGranule, Density::kDense);
   if (memory.p == nullptr) {
     metadata_->Free(s, Slab::Bytes(c));
     return nullptr;

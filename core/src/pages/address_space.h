@@ -35,14 +35,14 @@ class AddressSpace {
   // All but Unmap* is called with the lock. Removes `count` consecutive trackers from the free
   // runs; the caller sets their state. nullptr if the system refuses. May release the lock for a
   // moment.
-  Tracker* Take(size_t count, size_t alignment, Fill fill) noexcept {
+  Tracker* Take(size_t count, size_t alignment, Density density) noexcept {
     if (alignment < kTrackerBytes) alignment = kTrackerBytes;
-    Tracker* const t = TakeFree(count, alignment, fill);
+    Tracker* const t = TakeFree(count, alignment, density);
     if (t != nullptr) return t;
     // While this thread commits memory, other threads may take the free trackers that the request
     // needs, or return some.
     for (bool grown = true; grown;) {
-      grown = Grow(count + alignment / kTrackerBytes - 1, fill);
+      grown = Grow(count + alignment / kTrackerBytes - 1, density);
       Tracker* const first = core_->free.Take(count, alignment);
       if (first != nullptr) return first;
     }
@@ -51,8 +51,8 @@ class AddressSpace {
 
   // Takes free memory only. It may take memory of the other page size where that is free of cost:
   // small pages always are, huge pages are if they are resident already.
-  Tracker* TakeFree(size_t count, size_t alignment, Fill fill) noexcept {
-    const bool dense = fill == Fill::kDense;
+  Tracker* TakeFree(size_t count, size_t alignment, Density density) noexcept {
+    const bool dense = density == Density::kDense;
     FreeRuns& free = core_->free;
     Tracker* const t = free.Take(count, alignment, dense);
     if (t != nullptr) return t;
@@ -144,9 +144,9 @@ class AddressSpace {
   }
 
   // False if nothing was committed: the system refuses, or another thread is committing memory.
-  GRANARY_NOINLINE bool Grow(size_t trackers, Fill fill) noexcept {
+  GRANARY_NOINLINE bool Grow(size_t trackers, Density density) noexcept {
     if (growing_ || trackers > kMaxRequest / kTrackerBytes) return false;
-    const bool huge = huge_->Allows(core_->figures.mapped_bytes(), fill);
+    const bool huge = huge_->Allows(core_->figures.mapped_bytes(), density);
     Chunk* chunk = chunks_;
     while (chunk != nullptr && (chunk->huge != huge || MissingIn(*chunk, trackers) == 0)) {
       chunk = chunk->next;

@@ -175,11 +175,11 @@ class Blocks {
              typename PageMoves<System>::Plan* plan) noexcept {
     if (core_->figures.Exceeds(DivideUp(bytes, kGranule))) return {};
     size_t count = DivideUp(reserve, kTrackerBytes);
-    const Fill fill = FillOf(bytes);
-    Tracker* head = space_->Take(count, alignment, fill);
+    const Density density = DensityOf(bytes);
+    Tracker* head = space_->Take(count, alignment, density);
     if (head == nullptr) {
       count = DivideUp(bytes, kTrackerBytes);
-      do head = space_->Take(count, alignment, fill);
+      do head = space_->Take(count, alignment, density);
       while (head == nullptr && transit_->Await());
     }
     if (head == nullptr) return {};
@@ -231,7 +231,7 @@ class Blocks {
   // the next block uses it without a fault.
   void PurgeBehind(Tracker* head) noexcept {
     Locked hold(core_->mutex);
-    const bool waits = FillOf(head->bytes) == Fill::kDense;
+    const bool waits = DensityOf(head->bytes) == Density::kDense;
     size_t i = waits ? DivideUp(head->bytes, kTrackerBytes) : head->bytes / kTrackerBytes;
     for (; i < head->trackers; ++i) {
       Tracker* const t = core_->At(head, i);

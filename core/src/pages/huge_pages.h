@@ -27,11 +27,11 @@ class HugePages {
   // Called with the lock, before each step of growth: whether a heap with so many committed bytes
   // may have huge pages in its next chunk. A heap that grows fast fills them soon, so it may even
   // if it is small.
-  bool Allows(size_t committed, Fill fill) {
+  bool Allows(size_t committed, Density density) {
     const HugePolicy policy = policy_.load(std::memory_order_relaxed);
     const size_t from = GrowsFast(committed) ? kFromIfFast : kFrom;
     return policy == HugePolicy::kAlways ||
-           (policy == HugePolicy::kLargeHeaps && committed >= from && fill == Fill::kDense &&
+           (policy == HugePolicy::kLargeHeaps && committed >= from && density == Density::kDense &&
             committed < ~refused_.load(std::memory_order_relaxed));
   }
 

@@ -7,7 +7,7 @@
 
 #include "os/mutex.h"
 #include "os/os.h"
-#include "pages/fill.h"
+#include "pages/density.h"
 #include "pages/free_runs.h"
 #include "pages/metadata.h"
 #include "pages/page_figures.h"

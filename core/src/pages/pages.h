@@ -9,7 +9,7 @@
 #include "os/os.h"
 #include "pages/address_space.h"
 #include "pages/blocks.h"
-#include "pages/fill.h"
+#include "pages/density.h"
 #include "pages/filled_regions.h"
 #include "pages/growth_ahead.h"
 #include "pages/huge_pages.h"
@@ -51,8 +51,8 @@ class PageHeap {
   Mutex<System>& mutex() { return core_.mutex; }
 
   // ---- spans (spans.h) ----
-  Memory AllocateSpan(size_t granules, Fill fill = Fill::kDense) noexcept {
-    const Memory memory = spans_.Allocate(granules, fill);
+  Memory AllocateSpan(size_t granules, Density density = Density::kDense) noexcept {
+    const Memory memory = spans_.Allocate(granules, density);
     if (huge_.TakeMeasure()) [[unlikely]]
       ahead_.Measure(memory.p);
     return memory;

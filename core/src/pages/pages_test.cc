@@ -140,7 +140,7 @@ TEST(PageHeap, FreedSpansReadZeroAfterRelease) {
   pages.heap.FreeSpan(keep, 1, 0);
 }
 
-TEST(PageHeap, OnlyWhatLayIdleThroughAnIntervalIsOwed) {
+TEST(PageHeap, OnlyMemoryIdleThroughAnIntervalIsDue) {
   FakePages pages;
   pages.heap.FreeSpan(pages.heap.AllocateSpan(10).p, 10, ~uint64_t{0});
   pages.heap.EndInterval();
@@ -154,7 +154,7 @@ TEST(PageHeap, OnlyWhatLayIdleThroughAnIntervalIsOwed) {
 }
 
 // The first span of a tracker may bring in a huge page: its unused part is resident, too.
-TEST(PageHeap, WhatAHugePageFilledInIsOwedLikeTheRest) {
+TEST(PageHeap, MemoryThatAHugePageFilledInIsDueLikeOtherMemory) {
   FakePages pages;
   pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
   void* const keep = pages.heap.AllocateSpan(4).p;

@@ -9,7 +9,7 @@
 #include "pages/filled_regions.h"
 #include "pages/huge_pages.h"
 #include "pages/page_core.h"
-#include "pages/span_lists.h"
+#include "pages/trackers_by_fit.h"
 #include "pages/transit.h"
 
 namespace granary {
@@ -29,10 +29,10 @@ class Spans {
   }
 
   // 1 <= granules <= Tracker::kGranules. p is nullptr if the system refuses.
-  Memory Allocate(size_t granules, Fill fill) noexcept {
+  Memory Allocate(size_t granules, Density density) noexcept {
     Locked hold(core_->mutex);
     if (core_->figures.Exceeds(granules)) return {};
-    Tracker* const t = TrackerFor(granules, fill);
+    Tracker* const t = TrackerFor(granules, density);
     if (t == nullptr) return {};
     const BitRun run = t->BestFit(granules);
     Memory memory{t->Address(run.first)};
@@ -88,7 +88,7 @@ class Spans {
   }
 
  private:
-  SpanLists& ListOf(const Tracker* t) { return lists_[t->huge_allowed ? 1 : 0]; }
+  TrackersByFit& ListOf(const Tracker* t) { return lists_[t->huge_allowed ? 1 : 0]; }
 
   // Returns the tracker to its list, or to the free runs if it has no span.
   void Put(Tracker* t) noexcept {
@@ -99,13 +99,13 @@ class Spans {
 
   // Takes a tracker with so many consecutive free granules out of its list; nullptr if the system
   // refuses.
-  Tracker* TrackerFor(size_t granules, Fill fill) noexcept {
+  Tracker* TrackerFor(size_t granules, Density density) noexcept {
     do {
-      if (Tracker* const t = Find(granules, fill); t != nullptr) {
+      if (Tracker* const t = Find(granules, density); t != nullptr) {
         ListOf(t).Remove(t);
         return t;
       }
-      if (Tracker* const t = space_->Take(1, kTrackerBytes, fill); t != nullptr) {
+      if (Tracker* const t = space_->Take(1, kTrackerBytes, density); t != nullptr) {
         t->BeginUse(State::kSpans);
         filled_->Note(t);
         if (t->huge_allowed) huge_->NoteFresh(t);
@@ -116,8 +116,8 @@ class Spans {
   }
 
   // A tracker in use is preferred to a fresh one, with huge pages or without.
-  Tracker* Find(size_t granules, Fill fill) noexcept {
-    const int like = fill == Fill::kDense ? 1 : 0;
+  Tracker* Find(size_t granules, Density density) noexcept {
+    const int like = density == Density::kDense ? 1 : 0;
     Tracker* const t = lists_[like].Find(granules);
     return t != nullptr ? t : lists_[1 - like].Find(granules);
   }
@@ -127,7 +127,7 @@ class Spans {
   HugePages<System>* huge_ = nullptr;
   FilledRegions<System>* filled_ = nullptr;
   AddressSpace<System>* space_ = nullptr;
-  SpanLists lists_[2];  // without huge pages, with huge pages
+  TrackersByFit lists_[2];  // without huge pages, with huge pages
 };
 
 }  // namespace granary

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fake_die.h"
-#include "pages/span_lists.h"
+#include "pages/trackers_by_fit.h"
 
 namespace granary {
 namespace {
@@ -70,10 +70,10 @@ TEST(TrackerDeathTest, VerifyEndsWhenTheCountsAreWrong) {
   EXPECT_DEATH(t.Verify(), "check failed");
 }
 
-TEST(SpanLists, GiveTheTightestThenTheFullest) {
+TEST(TrackersByFit, GiveTheTightestThenTheFullest) {
   std::vector<Tracker> trackers(60);
   std::mt19937 random(2);
-  auto lists = std::make_unique<SpanLists>();
+  auto lists = std::make_unique<TrackersByFit>();
   for (Tracker& t : trackers) {
     Scatter(t, random, 2 + random() % 100);
     t.Use(FindBit(t.used, 0, Tracker::kGranules, false), 1);

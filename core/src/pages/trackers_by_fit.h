@@ -1,7 +1,7 @@
-// The trackers with spans, in lists by the length of their longest free run, then by fullness. A
-// span comes from the list of the best fit, and from the fullest tracker in it: empty trackers stay
-// empty and can be purged whole (the order of Hunter et al., "Beyond malloc efficiency to fleet
-// efficiency").
+// Chooses the tracker (2 MiB) from which a span comes: trackers with spans, in lists by the length
+// of their longest free run, then by fullness. A span comes from the list of the best fit, and from
+// the fullest tracker in it: empty trackers stay empty and can be purged whole (the order of Hunter
+// et al., "Beyond malloc efficiency to fleet efficiency").
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace granary {
 
-class SpanLists {
+class TrackersByFit {
  public:
   void Insert(Tracker* t) {
     t->longest = static_cast<uint16_t>(t->LongestFree());

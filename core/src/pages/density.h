@@ -7,12 +7,12 @@
 
 namespace granary {
 
-enum class Fill : bool { kSparse, kDense };
+enum class Density : bool { kSparse, kDense };
 
 // A block is dense if it leaves at most an eighth of its size untouched.
-constexpr Fill FillOf(size_t bytes) {
+constexpr Density DensityOf(size_t bytes) {
   const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
-  return untouched <= bytes / 8 ? Fill::kDense : Fill::kSparse;
+  return untouched <= bytes / 8 ? Density::kDense : Density::kSparse;
 }
 
 }  // namespace granary
