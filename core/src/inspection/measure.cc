@@ -14,7 +14,7 @@ void AddClass(Snapshot& s, SizeClass c) {
   s.allocations += f.allocations;
   s.live_objects += f.live;
   s.live += f.live * f.size;
-  s.rounding_most += f.live * most;
+  s.rounding_max += f.live * most;
   s.cached += f.cached * f.size;
   s.cached_objects += f.cached;
   s.depot += f.depot * f.size;
@@ -37,7 +37,7 @@ void AddPages(Snapshot& s) {
   s.large_blocks = pages.large_allocations - pages.large_frees;
   s.dirty = pages.dirty;
   s.dirty_peak = pages.dirty_peak;
-  s.owed = pages.due;
+  s.dirty_due = pages.due;
   s.used_spans = pages.used;
   s.used_spans_peak = pages.used_peak;
   s.held = pages.used + pages.dirty;
@@ -58,8 +58,8 @@ Snapshot Measure() noexcept {
   Snapshot s;
   for (SizeClass c = 1; c < kNumClasses; ++c) AddClass(s, c);
   AddPages(s);
-  s.rounding_expected = s.rounding_most / 2 + (s.large - s.large_requested);
-  s.rounding_most += s.large - s.large_requested;
+  s.rounding_expected = s.rounding_max / 2 + (s.large - s.large_requested);
+  s.rounding_max += s.large - s.large_requested;
   s.allocations += s.large_allocations;
   s.live_objects += s.large_blocks;
   s.live += s.large;
@@ -73,10 +73,10 @@ Snapshot Measure() noexcept {
   s.release_calls = system_calls.release_calls.load(std::memory_order_relaxed);
   s.release_time = system_calls.release_nanos.load(std::memory_order_relaxed);
   s.ceiling = upkeep.ceiling();
-  s.pressed = upkeep.pressed();
-  s.squeezed = upkeep.squeezed();
-  s.windows = upkeep.intervals();
-  s.helper = upkeep.BackgroundRuns();
+  s.memory_pressure = upkeep.under_pressure();
+  s.released_for_limit = upkeep.released_for_limit();
+  s.decay_intervals = upkeep.intervals();
+  s.background_thread = upkeep.BackgroundRuns();
   s.arenas = layers.arenas().count.load(std::memory_order_relaxed);
   s.arenas_used = layers.arenas().used.load(std::memory_order_relaxed);
   s.arenas_dirty = layers.arenas().dirty.load(std::memory_order_relaxed);

@@ -67,7 +67,7 @@ void Limits::Refresh(size_t held) noexcept {
   }
   const bool stalled = PressureIsHigh();
   ceiling_.store(ceiling, std::memory_order_relaxed);
-  pressed_.store(stalled || scarce_.on(), std::memory_order_relaxed);
+  under_pressure_.store(stalled || scarce_.on(), std::memory_order_relaxed);
 }
 
 }  // namespace granary

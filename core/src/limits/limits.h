@@ -42,7 +42,7 @@ class Limits {
   // The heap needs more than the ceiling allows: it rises until the next Refresh.
   void Raise(size_t bytes) noexcept { ceiling_.store(bytes, std::memory_order_relaxed); }
   // Memory is scarce: nothing unused is worth keeping. Any thread.
-  bool pressed() const noexcept { return pressed_.load(std::memory_order_relaxed); }
+  bool under_pressure() const noexcept { return under_pressure_.load(std::memory_order_relaxed); }
 
  private:
   friend struct DescriptorRows;
@@ -54,7 +54,7 @@ class Limits {
   static constexpr unsigned kRefreshesToSkip = 16;
 
   std::atomic<size_t> ceiling_{0};  // 0 before the first Refresh
-  std::atomic<bool> pressed_{false};
+  std::atomic<bool> under_pressure_{false};
   const char* root_;
   Cgroup group_;
   unsigned skip_ = 0;

@@ -103,7 +103,7 @@ TEST_F(LimitsTest, NoGroupNoFileAndNoLimitAreNoCeiling) {
   Limits limits(root_.path());
   limits.Refresh(kGiB);
   EXPECT_EQ(limits.ceiling(), Limits::kNone);
-  EXPECT_FALSE(limits.pressed());
+  EXPECT_FALSE(limits.under_pressure());
 }
 
 TEST_F(LimitsTest, TheCeilingIsWhatIsHeldAndWhatIsLeftButForAMargin) {
@@ -132,16 +132,16 @@ TEST_F(LimitsTest, AGroupThatOtherProcessesFillIsACeilingToo) {
 TEST_F(LimitsTest, ScarcityEndsWellAboveWhereItBegan) {
   PutNested();
   Limits limits(root_.path());
-  const auto pressed_at = [&](const char* used) {
+  const auto pressure_at = [&](const char* used) {
     root_.Put("/sys/fs/cgroup/service/redis/memory.current", used);
     limits.Refresh(200000000);
-    return limits.pressed();
+    return limits.under_pressure();
   };
-  EXPECT_FALSE(pressed_at("350000000"));
-  EXPECT_TRUE(pressed_at("640000000"));
-  EXPECT_TRUE(pressed_at("590000000")) << "a tenth of the limit is free, which is not ample";
-  EXPECT_FALSE(pressed_at("550000000"));
-  EXPECT_FALSE(pressed_at("590000000"));
+  EXPECT_FALSE(pressure_at("350000000"));
+  EXPECT_TRUE(pressure_at("640000000"));
+  EXPECT_TRUE(pressure_at("590000000")) << "a tenth of the limit is free, which is not ample";
+  EXPECT_FALSE(pressure_at("550000000"));
+  EXPECT_FALSE(pressure_at("590000000"));
 }
 
 TEST_F(LimitsTest, TheLowestCeilingApplies) {
@@ -157,19 +157,19 @@ TEST_F(LimitsTest, TheLowestCeilingApplies) {
 
 TEST_F(LimitsTest, PressureHasHysteresis) {
   Limits limits(root_.path());
-  const auto pressed_at = [&](const std::string& percent) {
+  const auto pressure_at = [&](const std::string& percent) {
     root_.Put("/proc/pressure/memory", "some avg10=" + percent + " avg60=0.00\nfull avg10=99.00");
     limits.Refresh(0);
-    return limits.pressed();
+    return limits.under_pressure();
   };
-  EXPECT_FALSE(pressed_at("9.99"));
-  EXPECT_TRUE(pressed_at("10.00"));
-  EXPECT_TRUE(pressed_at("5.00"));
-  EXPECT_FALSE(pressed_at("1.99"));
-  EXPECT_FALSE(pressed_at("5.00"));
-  EXPECT_TRUE(pressed_at("100.00"));
+  EXPECT_FALSE(pressure_at("9.99"));
+  EXPECT_TRUE(pressure_at("10.00"));
+  EXPECT_TRUE(pressure_at("5.00"));
+  EXPECT_FALSE(pressure_at("1.99"));
+  EXPECT_FALSE(pressure_at("5.00"));
+  EXPECT_TRUE(pressure_at("100.00"));
   options.follow_pressure = false;
-  EXPECT_FALSE(pressed_at("100.00"));
+  EXPECT_FALSE(pressure_at("100.00"));
 }
 
 TEST_F(LimitsTest, PressureOfAGroupOfVersionTwoIsItsOwn) {
@@ -178,7 +178,7 @@ TEST_F(LimitsTest, PressureOfAGroupOfVersionTwoIsItsOwn) {
   root_.Put("/sys/fs/cgroup/service/redis/memory.pressure", "some avg10=0.00");
   Limits limits(root_.path());
   limits.Refresh(0);
-  EXPECT_FALSE(limits.pressed());
+  EXPECT_FALSE(limits.under_pressure());
 }
 
 TEST_F(LimitsTest, PathsThatDoNotFitAreNotRead) {

@@ -139,7 +139,7 @@ void Upkeep::BackgroundLoop() noexcept {
     CheckThresholds();
     if (now >= tick) {
       const size_t before = layers.pages().Stats().released + layers.pages().used_bytes();
-      const bool over = options.dirty_decay_ms >= 0 && (now >= end || limits_.pressed());
+      const bool over = options.dirty_decay_ms >= 0 && (now >= end || limits_.under_pressure());
       if (over) RunInterval();
       const size_t after = layers.pages().Stats().released + layers.pages().used_bytes();
       quiet = after == before ? quiet + 1 : 0;

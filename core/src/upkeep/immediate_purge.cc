@@ -61,7 +61,7 @@ void Upkeep::PurgeAboveCeiling(size_t bytes) noexcept {
   if (purged < excess) {
     purged += PurgeFromSlabs(excess - purged, kCeilingClassBytes, ~size_t{0});
   }
-  squeezed_.fetch_add(purged, std::memory_order_relaxed);
+  released_for_limit_.fetch_add(purged, std::memory_order_relaxed);
   // Memory in use cannot be purged. A heap that needs more than the ceiling exceeds it, and the
   // kernel decides.
   if (purged < excess) limits_.Raise(ceiling + excess - purged + kConcession);

@@ -80,17 +80,17 @@ void Upkeep::BeginInterval() noexcept {
 }
 
 Central<Linux>::Eligible Upkeep::EligibleNow() const noexcept {
-  return limits_.pressed() ? Central<Linux>::Eligible::kFreePages
-                           : Central<Linux>::Eligible::kIdlePages;
+  return limits_.under_pressure() ? Central<Linux>::Eligible::kFreePages
+                                  : Central<Linux>::Eligible::kIdlePages;
 }
 
 // Does one bounded step of the work at the end of an interval. False if this step is complete.
 bool Upkeep::Step() noexcept {
   const uint32_t step = step_.load(std::memory_order_relaxed);
-  const bool pressed = limits_.pressed();
+  const bool pressure = limits_.under_pressure();
   if (step == 0) {
     PageHeap<Linux>& pages = layers.pages();
-    return (pressed ? pages.PurgeDirty(kStepBytes) : pages.PurgeDue(kStepBytes)) > 0;
+    return (pressure ? pages.PurgeDirty(kStepBytes) : pages.PurgeDue(kStepBytes)) > 0;
   }
   constexpr size_t kSlabs = 16;
   const auto c = static_cast<SizeClass>(step);
@@ -139,7 +139,7 @@ void Upkeep::RunInterval() noexcept {
   running_.Yield();
   PurgeSlabs(EligibleNow());
   layers.pages().EndInterval();
-  if (limits_.pressed()) {
+  if (limits_.under_pressure()) {
     layers.pages().CountFilled();
     PurgeSpans(~size_t{0});
   }

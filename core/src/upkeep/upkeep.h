@@ -104,8 +104,8 @@ class Upkeep {
   // When upkeep first read the clock, in milliseconds; 0 before that.
   uint64_t started() const { return started_; }
   size_t ceiling() const { return limits_.ceiling(); }
-  bool pressed() const { return limits_.pressed(); }
-  size_t squeezed() const { return squeezed_.load(std::memory_order_relaxed); }
+  bool under_pressure() const { return limits_.under_pressure(); }
+  size_t released_for_limit() const { return released_for_limit_.load(std::memory_order_relaxed); }
   uint64_t intervals() const { return intervals_.load(std::memory_order_relaxed); }
 
   void PrepareFork() noexcept { running_.Lock(); }
@@ -179,9 +179,9 @@ class Upkeep {
   std::atomic<uint32_t> step_{0};  // the next step of the work at the end of the last interval
   std::atomic<uint32_t> limit_polls_{0};
   std::atomic<uint64_t> refresh_at_{0};  // when to read the limits again, in milliseconds
-  size_t map_for_ = 0;               // peak of the bytes in use since the page map was last purged
-  uint32_t settling_ = 0;            // intervals left in which all free metadata is purged
-  std::atomic<size_t> squeezed_{0};  // bytes purged to stay below the ceiling
+  size_t map_for_ = 0;     // peak of the bytes in use since the page map was last purged
+  uint32_t settling_ = 0;  // intervals left in which all free metadata is purged
+  std::atomic<size_t> released_for_limit_{0};  // bytes purged to stay below the ceiling
   Thresholds thresholds_;
   Limits limits_;  // the last member: it is large, and most processes touch only its start
 };

@@ -54,7 +54,7 @@ type Ack struct {
 // between is the time between two checks for an answer.
 const between = 2 * time.Millisecond
 
-// Request asks the process to do something and waits until it is done, or ctx is. The helper thread
+// Request asks the process to do something and waits until it is done, or ctx is. The background thread
 // of the process is woken for it; a process without one acts at its next slow path. A request that
 // was not answered in time stays and is done later: the error is then ErrNoAnswer.
 func (t *Target) Request(ctx context.Context, c Command) (Ack, error) {
@@ -77,10 +77,10 @@ func (t *Target) Request(ctx context.Context, c Command) (Ack, error) {
 	if err != nil {
 		return Ack{}, err
 	}
-	ring := t.bell()
-	defer ring.close()
+	word := t.requestWord()
+	defer word.close()
 	for {
-		ring.wake()
+		word.wake()
 		answered, err := t.figure("control.answered")
 		if err != nil {
 			return Ack{}, t.explain(err)
@@ -149,11 +149,11 @@ func (t *Target) answer(c Command) (Ack, error) {
 }
 
 func (t *Target) noAnswer(c Command, waited time.Duration) error {
-	why := "it has no helper thread and will do it when it next allocates or frees beyond its caches"
+	why := "it has no background thread and will do it when it next allocates or frees beyond its caches"
 	if stat, err := procfs.Live().Stat(t.PID); err == nil && strings.ContainsAny(stat.State, "Tt") {
 		why = "it is stopped, and serves the request when it continues"
-	} else if v, err := t.figure("upkeep.helper"); err == nil && v == t.layout.constant("upkeep.helper_runs") {
-		why = "its helper thread could not be woken from here and will do it when it next wakes"
+	} else if v, err := t.figure("upkeep.background_thread"); err == nil && v == t.layout.constant("upkeep.background_thread_runs") {
+		why = "its background thread could not be woken from here and will do it when it next wakes"
 	}
 	return failure(ErrNoAnswer, "process %d has not done the %s within %v: %s", t.PID, c.name, waited.Round(time.Millisecond), why)
 }
@@ -193,23 +193,23 @@ func (t *Target) checkOption(name, value string) error {
 	return failure(ErrReadOnly, "the process has no option %q: those that can change while it runs are %s", name, strings.Join(names, ", "))
 }
 
-// A bell is a page of the library's file, in which a word is a futex that helper threads wait on.
-type bell struct {
+// A requestWord is a page of the library's file, in which a word is a futex that background threads wait on.
+type requestWord struct {
 	page   []byte
 	offset int
 }
 
-// bell maps the page; without it (the file is gone, or may not be opened) wake does nothing.
-func (t *Target) bell() *bell {
+// requestWord maps the page; without it (the file is gone, or may not be opened) wake does nothing.
+func (t *Target) requestWord() *requestWord {
 	maps, err := procfs.Live().Maps(t.PID)
 	if err != nil {
-		return &bell{}
+		return &requestWord{}
 	}
-	m, ok := procfs.Holding(maps, t.mark.bell)
+	m, ok := procfs.Holding(maps, t.mark.requestWord)
 	if !ok {
-		return &bell{}
+		return &requestWord{}
 	}
-	at := m.Offset + t.mark.bell - m.Start
+	at := m.Offset + t.mark.requestWord - m.Start
 	page := uint64(os.Getpagesize())
 	for _, path := range []string{
 		procfs.Live().Path(t.PID, fmt.Sprintf("map_files/%x-%x", m.Start, m.End)),
@@ -222,23 +222,23 @@ func (t *Target) bell() *bell {
 		mapped, err := unix.Mmap(int(file.Fd()), int64(at&^(page-1)), int(page), unix.PROT_READ, unix.MAP_SHARED)
 		file.Close()
 		if err == nil {
-			return &bell{mapped, int(at & (page - 1))}
+			return &requestWord{mapped, int(at & (page - 1))}
 		}
 	}
-	return &bell{}
+	return &requestWord{}
 }
 
-func (b *bell) wake() {
-	if b.page == nil {
+func (w *requestWord) wake() {
+	if w.page == nil {
 		return
 	}
 	const futexWake = 1
-	address := uintptr(unsafe.Pointer(&b.page[b.offset]))
+	address := uintptr(unsafe.Pointer(&w.page[w.offset]))
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address, futexWake, math.MaxInt32, 0, 0, 0) // no thread waits, or some do
 }
 
-func (b *bell) close() {
-	if b.page != nil {
-		unix.Munmap(b.page)
+func (w *requestWord) close() {
+	if w.page != nil {
+		unix.Munmap(w.page)
 	}
 }

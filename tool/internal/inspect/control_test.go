@@ -20,15 +20,15 @@ func request(t *testing.T, target *Target, c Command, patience time.Duration) (A
 	return target.Request(ctx, c)
 }
 
-// never keeps the helper asleep: only a request can wake it.
+// never keeps the background thread asleep: only a request can wake it.
 const never = "dirty_decay_ms:-1"
 
 func TestPurgeWakesAHelperThatSleeps(t *testing.T) {
 	h := hold(t, "helper", never)
 	target := mustOpen(t, h.pid())
 	before := mustSnapshot(t, target)
-	if helper, _ := before.Value("helper"); helper != 1 {
-		t.Fatal("the holder has no helper thread")
+	if helper, _ := before.Value("background_thread"); helper != 1 {
+		t.Fatal("the holder has no background thread")
 	}
 	dirty, _ := before.Value("dirty")
 	if dirty < 32<<20 {

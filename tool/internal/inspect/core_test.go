@@ -38,7 +38,7 @@ func TestACoreOutlivesItsLibrary(t *testing.T) {
 	last := uint64(0)
 	for range 200 {
 		s := mustSnapshot(t, target)
-		windows, _ := s.Value("windows")
+		windows, _ := s.Value("decay_intervals")
 		released, _ := s.Value("released")
 		if windows >= 3 && released == last {
 			break

@@ -254,12 +254,12 @@ func (c *capture) locks() []Lock {
 
 // derive works out the figures that no cell holds.
 func (c *capture) derive(s *Snapshot) map[string]uint64 {
-	d := map[string]uint64{"helper": 0}
+	d := map[string]uint64{"background_thread": 0}
 	for _, k := range s.Classes {
 		d["allocations"] += k.Allocations
 		d["live_objects"] += k.Live
 		d["live"] += k.Live * k.Size
-		d["rounding_most"] += k.Live * (k.Size - k.Smaller - 1)
+		d["rounding_max"] += k.Live * (k.Size - k.Smaller - 1)
 		d["cached"] += k.Cached * k.Size
 		d["cached_objects"] += k.Cached
 		d["depot"] += k.Depot * k.Size
@@ -272,8 +272,8 @@ func (c *capture) derive(s *Snapshot) map[string]uint64 {
 	large, requested := c.total("pages.large"), c.total("pages.large_requested")
 	allocations, frees := c.total("pages.large_allocations"), c.total("pages.large_frees")
 	d["large_blocks"] = allocations - min(allocations, frees)
-	d["rounding_expected"] = d["rounding_most"]/2 + large - min(large, requested)
-	d["rounding_most"] += large - min(large, requested)
+	d["rounding_expected"] = d["rounding_max"]/2 + large - min(large, requested)
+	d["rounding_max"] += large - min(large, requested)
 	d["allocations"] += allocations
 	d["live_objects"] += d["large_blocks"]
 	d["live"] += large
@@ -285,8 +285,8 @@ func (c *capture) derive(s *Snapshot) map[string]uint64 {
 	for _, cache := range s.Caches {
 		d["cache_capacity"] += cache.Room
 	}
-	if v, _ := c.first("upkeep.helper"); v == c.t.layout.constant("upkeep.helper_runs") {
-		d["helper"] = 1
+	if v, _ := c.first("upkeep.background_thread"); v == c.t.layout.constant("upkeep.background_thread_runs") {
+		d["background_thread"] = 1
 	}
 	for _, lock := range s.Locks {
 		if layer, ok := layerOfLock[lock.Name]; ok {

@@ -45,11 +45,11 @@ const (
 
 // A mark is the content of a note: addresses in the target.
 type mark struct {
-	version    uint64
-	bell       uint64 // a futex in the file, on which helper threads wait
-	descriptor uint64
-	bases      []uint64
-	image      image
+	version     uint64
+	requestWord uint64 // a futex in the file, on which background threads wait
+	descriptor  uint64
+	bases       []uint64
+	image       image
 }
 
 // findMarks searches the mapped files for the note. It skips damaged ELF files and files of other formats.
@@ -169,7 +169,7 @@ func parseMark(words []byte, address uint64) (mark, bool) {
 		return mark{}, false
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(words[8*i:]) }
-	m := mark{version: word(0), bell: address}
+	m := mark{version: word(0), requestWord: address}
 	for i := 1; i < len(words)/8; i++ {
 		m.bases = append(m.bases, address+8*uint64(i)+word(i))
 	}

@@ -276,14 +276,14 @@ func (l *layout) check(d *decoder) {
 var neededConstants = []string{
 	"granule", "tracker", "cache.cursor_mask", "cache.count_shift", "classes.small", "classes.max", "cache.headers",
 	"cache.bytes", "cache.words", "cache.issued", "cache.initial", "cache.granted", "cache.held", "cache.turns", "cache.contentions",
-	"heap.bytes", "threads.by_cpu", "upkeep.helper_runs",
+	"heap.bytes", "threads.by_cpu", "upkeep.background_thread_runs",
 }
 
 var neededCells = []string{
 	"heap.ready", "front.caches", "front.shared", "front.uncached", "depot.objects", "central.slabs", "central.free_objects",
 	"central.partial_slabs", "central.clean_bytes", "central.medium_used", "central.released", "central.guard",
 	"pages.large", "pages.large_requested", "pages.large_allocations", "pages.large_frees",
-	"pages.released", "pages.mapped", "pages.os_page", "upkeep.helper",
+	"pages.released", "pages.mapped", "pages.os_page", "upkeep.background_thread",
 }
 
 func (l *layout) constant(name string) uint64 { return uint64(l.constants[name]) }

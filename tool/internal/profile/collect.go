@@ -24,7 +24,7 @@ type Session struct {
 	Subject *inspect.Subject
 	Rate    uint64 // bytes
 	started bool
-	pending bool // the process, which has no helper thread, will begin when it next allocates
+	pending bool // the process, which has no background thread, will begin when it next allocates
 }
 
 // Start switches sampling on, unless it is on.

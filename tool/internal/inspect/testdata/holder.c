@@ -56,7 +56,7 @@ static void Storm(int threads) {
   for (int i = 0; i < threads; ++i) pthread_create(&thread, NULL, Churn, (void*)(uintptr_t)(i + 1));
 }
 
-/* Enough for a helper thread, and then free. */
+/* Enough for a background thread, and then free. */
 static void Grow(void) {
   enum { kMany = 60000 };
   static void* many[kMany];

@@ -69,8 +69,8 @@ static void Leaks(void) {
   }
 }
 
-/* Enough for a helper thread, and then free: a program without one acts on requests when it next
- * allocates, and this one sleeps. */
+/* Enough for a background thread, and then free: a program without one acts on requests when it
+ * next allocates, and this one sleeps. */
 static void Grow(void) {
   enum { kMany = 60000 };
   static void* many[kMany];
