@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary calls`.
-var Row = cli.Command{
+// Command is the command `granary calls`.
+var Command = cli.Command{
 	Name: "calls", Usage: "PID|NAME [options]", Takes: cli.PIDs,
 	Summary: "trace every allocation call of a running process for a while",
 	About: `It prints a histogram of the requested sizes, how long freed objects lived, what each thread did, and the stacks that

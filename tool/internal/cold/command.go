@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary cold`.
-var Row = cli.Command{
+// Command is the command `granary cold`.
+var Command = cli.Command{
 	Name: "cold", Usage: "PID|NAME [options]", Takes: cli.PIDs,
 	Summary: "find live memory that a process did not access, by age, by size class and by stack",
 	About: `Watches the process in intervals. At the end of each it reads which pages of the heap were accessed, and

@@ -74,8 +74,8 @@ type Outcome struct {
 	Message string        `json:"message"`
 }
 
-// Row is the command `granary ctl`.
-var Row = cli.Command{
+// Command is the command `granary ctl`.
+var Command = cli.Command{
 	Name: "ctl", Usage: "PID|NAME " + strings.Join(Names(), "|") + " [NAME:VALUE...] [options]", Takes: cli.PIDs, Choices: Names,
 	Summary: "control a running process: purge memory, empty caches, change options",
 	About:   about(),

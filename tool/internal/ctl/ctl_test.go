@@ -18,7 +18,7 @@ import (
 
 func call(args ...string) (string, string, int) {
 	var out, errs bytes.Buffer
-	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Row}, append([]string{"ctl"}, args...))
+	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Command}, append([]string{"ctl"}, args...))
 	return out.String(), errs.String(), code
 }
 
@@ -45,7 +45,7 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-// python runs a program that holds 64 MiB of garbage, with a helper thread or without one.
+// python runs a program that holds 64 MiB of garbage, with a background thread or without one.
 func python(t *testing.T, conf string) int {
 	t.Helper()
 	return testkit.Python(t, `

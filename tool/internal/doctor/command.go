@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary doctor`.
-var Row = cli.Command{
+// Command is the command `granary doctor`.
+var Command = cli.Command{
 	Name: "doctor", Usage: "[PID | CMD] [options]", Takes: cli.PIDs,
 	Summary: "find what keeps an allocator from working, with a remedy for each finding",
 	About: `Without an argument it checks the system's settings: overcommit, huge pages, the number of

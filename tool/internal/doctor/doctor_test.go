@@ -259,7 +259,7 @@ func TestTheCommandEndsWithOneOnlyForProblems(t *testing.T) {
 	call := func(args ...string) (string, string, int) {
 		var out, errs bytes.Buffer
 		env := cli.Env{Stdout: &out, Stderr: &errs, Environ: os.Environ()}
-		code := cli.Main(context.Background(), env, []cli.Command{Row}, append([]string{"doctor"}, args...))
+		code := cli.Main(context.Background(), env, []cli.Command{Command}, append([]string{"doctor"}, args...))
 		return out.String(), errs.String(), code
 	}
 	if _, errs, code := call("no-such-program-anywhere"); code != 1 || !strings.Contains(errs, "is in no folder of PATH") {

@@ -26,8 +26,8 @@ import (
 // DefaultListen is the loopback address that is served unless the user names another.
 const DefaultListen = "127.0.0.1:9778"
 
-// Row is the command `granary exporter`.
-var Row = cli.Command{
+// Command is the command `granary exporter`.
+var Command = cli.Command{
 	Name: "exporter", Usage: "[options]",
 	Summary: "serve the figures of Granary processes to Prometheus, or push them by OTLP",
 	About: `At each scrape it reads every process that runs Granary and that it may read. Nothing runs in

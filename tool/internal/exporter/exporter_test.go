@@ -203,7 +203,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"--listen 256.0.0.1:1": "is no address of this machine",
 	} {
 		var errs bytes.Buffer
-		code := cli.Main(context.Background(), cli.Env{Stdout: io.Discard, Stderr: &errs}, []cli.Command{Row}, append([]string{"exporter"}, strings.Fields(args)...))
+		code := cli.Main(context.Background(), cli.Env{Stdout: io.Discard, Stderr: &errs}, []cli.Command{Command}, append([]string{"exporter"}, strings.Fields(args)...))
 		if code == 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: code %d, said %q", args, code, errs.String())
 		}

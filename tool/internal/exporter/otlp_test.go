@@ -70,7 +70,7 @@ func TestTheCollectorReceivesARealProcess(t *testing.T) {
 		ended := make(chan int)
 		args := fmt.Sprintf("exporter --pid %d --every 1s --label deployment.environment.name=test --protocol %s --push %s", pid, protocol, address)
 		go func() {
-			ended <- cli.Main(ctx, cli.Env{Stdout: io.Discard, Stderr: &errs, Version: "1.2.3"}, []cli.Command{Row}, strings.Fields(args))
+			ended <- cli.Main(ctx, cli.Env{Stdout: io.Discard, Stderr: &errs, Version: "1.2.3"}, []cli.Command{Command}, strings.Fields(args))
 		}()
 		for receiver.Metrics.DataPointCount() == 0 && ctx.Err() == nil {
 			time.Sleep(10 * time.Millisecond)

@@ -28,7 +28,7 @@ const asTool = "GRANARY_EXPORTER_TEST_IS_TOOL"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asTool) != "" {
-		os.Exit(cli.Main(context.Background(), cli.Live("test"), []cli.Command{Row}, os.Args[1:]))
+		os.Exit(cli.Main(context.Background(), cli.Live("test"), []cli.Command{Command}, os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary heap`.
-var Row = cli.Command{
+// Command is the command `granary heap`.
+var Command = cli.Command{
 	Name: "heap", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "draw the heap: how full each region of 2 MiB and each slab is, and damage",
 	About: `A slab is a range of pages cut into objects of one size. The fragmentation ratio is the memory of the

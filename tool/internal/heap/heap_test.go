@@ -149,7 +149,7 @@ func TestManyClassesAreSummedUp(t *testing.T) {
 
 func call(args ...string) (string, string, int) {
 	var out, errs bytes.Buffer
-	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Row}, append([]string{"heap"}, args...))
+	code := cli.Main(context.Background(), cli.Env{Stdout: &out, Stderr: &errs}, []cli.Command{Command}, append([]string{"heap"}, args...))
 	return out.String(), errs.String(), code
 }
 

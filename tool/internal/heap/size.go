@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary size`.
+// Size is the command `granary size`.
 var Size = cli.Command{
 	Name: "size", Usage: "BYTES... [options]",
 	Summary: "show the memory that an allocation takes",

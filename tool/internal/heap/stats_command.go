@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary stats`.
+// Stats is the command `granary stats`.
 var Stats = cli.Command{
 	Name: "stats", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "show all statistics of a process that runs Granary",

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary leaks`.
-var Row = cli.Command{
+// Command is the command `granary leaks`.
+var Command = cli.Command{
 	Name: "leaks", Usage: "PID|NAME [options] | [options] -- CMD [ARG...]", Takes: cli.PIDs,
 	Summary: "find what a running program allocates and never frees, or what a command leaves behind",
 	About: `It samples a process and reads its samples at intervals. It lists the stacks whose memory in use grows

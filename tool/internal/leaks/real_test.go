@@ -59,7 +59,7 @@ func call(t *testing.T, args ...string) (string, string, int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := cli.Env{Stdout: &out, Stderr: &errs, Environ: append(os.Environ(), "GRANARY_LIB="+testkit.Library(t))}
-	code := cli.Main(t.Context(), env, []cli.Command{Row}, append([]string{"leaks"}, args...))
+	code := cli.Main(t.Context(), env, []cli.Command{Command}, append([]string{"leaks"}, args...))
 	return out.String(), errs.String(), code
 }
 

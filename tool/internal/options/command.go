@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary options`.
-var Row = cli.Command{
+// Command is the command `granary options`.
+var Command = cli.Command{
 	Name: "options", Usage: "[NAME...] [options]",
 	Summary: "list the library's options, and when to change which",
 	About: `Without a name it lists every option with its default. With a name, also jemalloc's or TCMalloc's, it

@@ -49,7 +49,7 @@ func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	fs := pflag.NewFlagSet("options", pflag.ContinueOnError)
-	act := Row.Setup(fs)
+	act := Command.Setup(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

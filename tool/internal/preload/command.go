@@ -22,8 +22,8 @@ var Exits = []cli.Exit{
 	{Code: cli.CodeNotFound, Meaning: "the program was not found; every other code is the program's own"},
 }
 
-// Row is the command `granary run`.
-var Row = cli.Command{
+// Command is the command `granary run`.
+var Command = cli.Command{
 	Name: "run", Usage: "[--lib PATH] [--hardened] [--] CMD [ARG...]", Takes: cli.Programs,
 	Summary: "run a program under Granary",
 	About: `It puts libgranary.so first in LD_PRELOAD and becomes the program. If the program cannot be preloaded,

@@ -166,7 +166,7 @@ func TestOptionsAfterTheProgramAreTheProgrammes(t *testing.T) {
 		"run --lib=" + library + " prog":                 "prog",
 	} {
 		var got []string
-		row := Row
+		row := Command
 		row.Setup = func(fs *pflag.FlagSet) cli.Action {
 			return setup(fs, CurrentCredentials(), func(_ string, argv, _ []string) error {
 				got = argv
@@ -178,7 +178,7 @@ func TestOptionsAfterTheProgramAreTheProgrammes(t *testing.T) {
 			t.Errorf("%s: code %d, started %q", line, code, got)
 		}
 	}
-	if code := cli.Main(context.Background(), cli.Env{Stderr: io.Discard}, []cli.Command{Row}, []string{"run", "--nonsense", "prog"}); code != 125 {
+	if code := cli.Main(context.Background(), cli.Env{Stderr: io.Discard}, []cli.Command{Command}, []string{"run", "--nonsense", "prog"}); code != 125 {
 		t.Errorf("a wrong option ends with %d", code)
 	}
 }

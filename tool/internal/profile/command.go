@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary profile`.
-var Row = cli.Command{
+// Command is the command `granary profile`.
+var Command = cli.Command{
 	Name: "profile", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "show the code that allocates, keeps and pins the memory of a process",
 	About: `Sampling is switched on in the process, which runs on, and off again at the end; where it was on

@@ -90,7 +90,7 @@ func runs(t *testing.T, program string, env ...string) int {
 
 func TestCPUOfARealProgram(t *testing.T) {
 	pid := runs(t, compile(t, churner))
-	out, errs, code := command(t, Row, strconv.Itoa(pid), "--cpu", "--seconds", "1", "--collapsed")
+	out, errs, code := command(t, Command, strconv.Itoa(pid), "--cpu", "--seconds", "1", "--collapsed")
 	if strings.Contains(errs, cpushare.ErrNotAllowed.Error()) {
 		t.Skip(errs)
 	}

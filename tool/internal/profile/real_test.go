@@ -156,7 +156,7 @@ func TestPlantedPinnerIsNamedFirst(t *testing.T) {
 	}
 	p.allocate()
 	p.waitFor("done")
-	out, errs, code := command(t, Row, fmt.Sprint(s.PID), "--pins")
+	out, errs, code := command(t, Command, fmt.Sprint(s.PID), "--pins")
 	if code != 0 {
 		t.Fatalf("code %d: %s", code, errs)
 	}
@@ -201,7 +201,7 @@ func TestProfileOfACoreFile(t *testing.T) {
 	if out, err := exec.Command(gdb, "-batch", "-p", fmt.Sprint(p.cmd.Process.Pid), "-ex", "generate-core-file "+core).CombinedOutput(); err != nil {
 		t.Skipf("gdb: %v: %s", err, out)
 	}
-	out, errs, code := command(t, Row, core)
+	out, errs, code := command(t, Command, core)
 	if code != 0 || !strings.Contains(out, "Large < Sizes < main") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
@@ -218,7 +218,7 @@ func TestCoreFileWithoutSamples(t *testing.T) {
 	if out, err := exec.Command(gdb, "-batch", "-p", fmt.Sprint(p.cmd.Process.Pid), "-ex", "generate-core-file "+core).CombinedOutput(); err != nil {
 		t.Skipf("gdb: %v: %s", err, out)
 	}
-	if out, errs, code := command(t, Row, core); code != 1 || !strings.Contains(errs, "was not sampling") {
+	if out, errs, code := command(t, Command, core); code != 1 || !strings.Contains(errs, "was not sampling") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
 }
@@ -252,7 +252,7 @@ func TestTwoReadersShareTheSampling(t *testing.T) {
 	}
 }
 
-// A process without a helper thread begins to sample when it next allocates; until then one is told so.
+// A process without a background thread begins to sample when it next allocates; until then one is told so.
 func TestAnIdleProcessBeginsLater(t *testing.T) {
 	defer func(before time.Duration) { answerTime = before }(answerTime)
 	answerTime = 300 * time.Millisecond
@@ -317,7 +317,7 @@ int main(void) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	printed, errs, code := command(t, Row, fmt.Sprint(cmd.Process.Pid), "--seconds", "60", "--rate", "1KiB")
+	printed, errs, code := command(t, Command, fmt.Sprint(cmd.Process.Pid), "--seconds", "60", "--rate", "1KiB")
 	if code != 0 || !strings.Contains(printed+errs, "only_site") || !strings.Contains(printed+errs, "the process ended while it was sampled") {
 		t.Errorf("code %d: %s%s", code, printed, errs)
 	}
@@ -328,7 +328,7 @@ func TestProcessThatEndsMeanwhile(t *testing.T) {
 	p := plant(t, "none")
 	_ = p.cmd.Process.Kill()
 	testkit.Await(t, p.cmd.Process.Pid, "Z")
-	_, errs, code := command(t, Row, fmt.Sprint(p.cmd.Process.Pid), "--seconds", "60")
+	_, errs, code := command(t, Command, fmt.Sprint(p.cmd.Process.Pid), "--seconds", "60")
 	if code != 1 || errs == "" {
 		t.Errorf("code %d: %s", code, errs)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary top`.
-var Row = cli.Command{
+// Command is the command `granary top`.
+var Command = cli.Command{
 	Name: "top", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "watch processes and their heaps live",
 	About: `The list shows every process with its live bytes, RSS, fragmentation ratio and allocator. Enter opens a

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary ps`.
+// ListProcesses is the command `granary ps`.
 var ListProcesses = cli.Command{
 	Name: "ps", Usage: "[PID|NAME...] [options]", Takes: cli.PIDs,
 	Summary: "list processes with their allocator, heap and resident memory",

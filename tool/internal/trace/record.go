@@ -20,7 +20,7 @@ import (
 	xterm "golang.org/x/term"
 )
 
-// Row is the command `granary record`.
+// Record is the command `granary record`.
 var Record = cli.Command{
 	Name: "record", Usage: "[-o FILE] [options] [--] CMD [ARG...] | PID", Takes: cli.Programs,
 	Summary: "record every allocation of a program",

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary simulate`.
+// Simulate is the command `granary simulate`.
 var Simulate = cli.Command{
 	Name: "simulate", Usage: "FILE [--set NAME=VALUE,VALUE...] [options]", Takes: cli.Files,
 	Summary: "find Granary's setting for a trace, and what it would need elsewhere",

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Row is the command `granary why`.
-var Row = cli.Command{
+// Command is the command `granary why`.
+var Command = cli.Command{
 	Name: "why", Usage: "PID|NAME|CORE [options]", Takes: cli.PIDs,
 	Summary: "explain the resident memory of a process, with remedies",
 	About: `The summary names the largest cause and its remedy. The waterfall leads from the live bytes to
