@@ -15,7 +15,7 @@ import (
 // A Cause is a large part of RSS in words.
 type Cause struct {
 	Key   string `json:"key"`
-	Bytes uint64 `json:"bytes"`
+	Bytes uint64 `json:"bytes"` // resident: of live memory a part may never have been touched, or be in swap
 	What  string `json:"what"`
 	Do    string `json:"do,omitempty"`
 }
@@ -63,12 +63,27 @@ func (w Waterfall) lead(bytes uint64, lead, act string) string {
 	return text + "."
 }
 
+// heading names the cause and its size. The row "live" includes memory that is not resident.
+func (w Waterfall) heading(c Cause) string {
+	if c.Key == "live" && w.Bytes("untouched") != 0 {
+		return fmt.Sprintf("%s (%s, of which %s is resident)", titles[c.Key], term.Bytes(uint64(w.Bytes("live"))), term.Bytes(c.Bytes))
+	}
+	return fmt.Sprintf("%s (%s)", titles[c.Key], term.Bytes(c.Bytes))
+}
+
 // remedy names the process; one that has ended has no remedy.
 func (w Waterfall) remedy(text string) string {
 	if w.PID == 0 {
 		return ""
 	}
 	return strings.ReplaceAll(text, "PID", strconv.Itoa(w.PID))
+}
+
+func liveLead(y why) string {
+	if y.w.Bytes("untouched") != 0 {
+		return "live and resident: the program allocated it and has not freed it"
+	}
+	return "live: the program allocated it and has not freed it"
 }
 
 func liveWhat(y why) string {

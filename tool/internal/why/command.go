@@ -87,7 +87,7 @@ func (w Waterfall) write(out io.Writer, width int) {
 		fmt.Fprint(out, "\nThe largest causes:\n")
 	}
 	for i, c := range w.Causes {
-		fmt.Fprintln(out, term.Wrap(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s (%s): %s.", titles[c.Key], term.Bytes(c.Bytes), c.What), width))
+		fmt.Fprintln(out, term.Wrap(fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s: %s.", w.heading(c), c.What), width))
 		if c.Do != "" {
 			fmt.Fprintln(out, term.Wrap("   -> ", c.Do+".", width))
 		}

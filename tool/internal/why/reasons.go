@@ -26,7 +26,7 @@ const (
 // reasons has a row for each step that can be a cause.
 var reasons = map[string]reason{
 	"live": {
-		say("live: the program allocated it and has not freed it"),
+		liveLead,
 		say("`granary profile PID` shows the code that allocated it, `granary leaks PID` the code whose memory grows"),
 		liveWhat,
 		say("if that is more than expected, find the code: `granary profile PID` shows which code allocated it, `granary leaks PID` which stacks grow")},

@@ -149,6 +149,24 @@ func TestTheWaterfallAddsUp(t *testing.T) {
 	testkit.Check(t, "testdata/granary.json", out.Bytes())
 }
 
+// The row "live" includes memory that was never touched, the cause only what is resident: the text says so.
+func TestACauseSaysWhatOfLiveMemoryIsResident(t *testing.T) {
+	steps := []Step{{Key: "live", Bytes: 93 << 20, Sum: true}, {Key: "untouched", Bytes: -1 << 20}}
+	w := Waterfall{PID: 812, RSS: 184 << 20, Steps: steps}
+	w.explain(&Heap{Snapshot: snapshot()}, nil)
+	if got, want := w.heading(w.Causes[0]), "live (93 MiB, of which 92 MiB is resident)"; got != want {
+		t.Errorf("the cause is %q, want %q", got, want)
+	}
+	if want := "50 % of RSS (92 MiB of 184 MiB) is live and resident: "; !strings.HasPrefix(w.Summary, want) {
+		t.Errorf("the summary is %q, want %q", w.Summary, want)
+	}
+	all := Waterfall{PID: 812, RSS: 184 << 20, Steps: steps[:1]}
+	all.explain(&Heap{Snapshot: snapshot()}, nil)
+	if got := all.heading(all.Causes[0]); got != "live (93 MiB)" || strings.Contains(all.Summary, "resident") {
+		t.Errorf("without untouched memory the cause is %q, the summary %q", got, all.Summary)
+	}
+}
+
 func TestOtherAllocators(t *testing.T) {
 	lazy := region(0x7f0010000000, 0x7f0014000000, "rw-p", "", 40<<20)
 	lazy.LazyFree = 10 << 20
