@@ -240,7 +240,7 @@ func draw(path string, a Account, allocators []cost.Allocator, memory float64) e
 	case most >= 4e4:
 		unit, label = 1e3, "thousand "+label
 	}
-	f := report.Figure{Kind: report.Time, Name: filepath.Base(path), Title: a.Title, XLabel: label, YLabel: "resident memory, GiB"}
+	f := report.Plot{Kind: report.Time, Name: filepath.Base(path), Title: a.Title, XLabel: label, YLabel: "resident memory, GiB"}
 	for _, allocator := range allocators {
 		line := report.Series{Name: allocator.Name}
 		for i := 1; i <= points; i++ {

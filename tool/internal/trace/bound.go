@@ -75,7 +75,7 @@ func boundSetup(fs *pflag.FlagSet) cli.Action {
 	svg := fs.String("svg", "", "draw memory over time into this `file`")
 	return opened(func(env cli.Env, t *Trace) error {
 		b := BoundOf(t)
-		if err := drawn(*svg, memoryFigure(b)); err != nil {
+		if err := drawn(*svg, memoryPlot(b)); err != nil {
 			return err
 		}
 		if *asJSON {

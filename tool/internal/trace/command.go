@@ -55,7 +55,7 @@ func infoSetup(fs *pflag.FlagSet) cli.Action {
 
 func lifetimesSetup(fs *pflag.FlagSet) cli.Action {
 	svg := fs.String("svg", "", "draw the shares of ended objects over their lifetime into this `file`")
-	return printing(fs, writeLifetimes, func(s Summary) error { return drawn(*svg, lifetimeFigure(s)) })
+	return printing(fs, writeLifetimes, func(s Summary) error { return drawn(*svg, lifetimePlot(s)) })
 }
 
 // printing draws a summary, and prints it as a table or as JSON.

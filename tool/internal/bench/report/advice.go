@@ -51,7 +51,7 @@ func (g Goal) Takes(r result.Row) bool { return g.takes(r) }
 // A Standing compares one allocator with the best allocator for a goal.
 type Standing struct {
 	Allocator allocators.Allocator
-	Cost      float64           // geometric mean over the rows of how many times worse than the best of the row
+	Cost      float64           // geometric mean over the rows of the ratio to the best of the row
 	ToBest    result.Comparison // of the allocator's cost to that of the best standing, by rounds
 	Missing   int               // rows that it has no value of
 }

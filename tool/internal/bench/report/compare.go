@@ -24,7 +24,7 @@ type Cell struct {
 	Range      result.Interval
 	Bootstrap  result.Interval // of the median
 	Rounds     int
-	Cost       float64 // how many times worse than the reference, by the medians; below 1 is better
+	Cost       float64 // ratio to the reference, by the medians; below 1 is better
 	Comparison result.Comparison
 	Best       bool // the best of the row
 	Reference  bool // the reference of the row's ratios

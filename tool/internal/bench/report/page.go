@@ -68,7 +68,7 @@ type pageCell struct{ Value, Spread, Mark, Class, Title string }
 
 type group struct {
 	Title, Text string
-	Figures     []picture
+	Plots       []picture
 }
 
 type picture struct {
@@ -116,19 +116,19 @@ func (c *content) draw(r *result.Results, goal Goal) error {
 	}
 	for _, g := range All(r) {
 		shown := group{Title: g.Title, Text: g.Text}
-		for _, f := range g.Figures {
+		for _, f := range g.Plots {
 			p, err := pictureOf(f)
 			if err != nil {
 				return err
 			}
-			shown.Figures = append(shown.Figures, p)
+			shown.Plots = append(shown.Plots, p)
 		}
 		c.Groups = append(c.Groups, shown)
 	}
 	return nil
 }
 
-func pictureOf(f Figure) (picture, error) {
+func pictureOf(f Plot) (picture, error) {
 	svg, err := f.Inline()
 	return picture{f.Title, f.Kind == Heat, template.HTML(svg)}, err // drawn here, labels escaped by the drawer
 }

@@ -218,7 +218,7 @@ func labelled(title, version string) string {
 
 // readmePlot draws the ratio of each column to Granary, by scenario and goal.
 func readmePlot(results []*result.Results, l Layout) ([]byte, error) {
-	f := Figure{Kind: Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
+	f := Plot{Kind: Ratios, Name: "measured", Title: "Cost of other allocators, 98 % intervals", XLabel: "ratio to Granary; above 1, Granary is better", LogX: true}
 	lines := make([]Series, len(l.Columns))
 	for i, c := range l.Columns {
 		lines[i].Name = c.Title

@@ -164,7 +164,7 @@ func TestTheBlockIsDrawnFromResultsAndCheckedAgainstThem(t *testing.T) {
 	if out, err := command(t, dir, "--check"); err != nil {
 		t.Errorf("drawn, and not as drawn: %v\n%s", err, out)
 	}
-	// Other results, or a figure changed by hand, or another picture: none passes.
+	// Other results, or a number changed by hand, or another picture: none passes.
 	if err := measuredSet(5, 1, 1.4).WriteJSON(filepath.Join(dir, "results/today/store", result.File)); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestTheBlockIsDrawnFromResultsAndCheckedAgainstThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := command(t, dir, "--check"); err == nil || strings.Contains(err.Error(), "measured.svg") {
-		t.Errorf("a figure changed by hand: %v", err)
+		t.Errorf("a number changed by hand: %v", err)
 	}
 }
 

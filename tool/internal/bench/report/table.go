@@ -156,7 +156,7 @@ func Disturbance(r *result.Results) string {
 		return strings.TrimSpace(throttled)
 	}
 	return throttled + fmt.Sprintf("In %d of %d runs other processes or the hypervisor took more than %.0f %% of the machine's CPU time, in the worst %.0f %%: "+
-		"times and latencies scatter, and memory is the steadier figure. Measure again on a quieter machine.", n, len(r.Runs), disturbed*100, worst*100)
+		"times and latencies scatter more than memory. Measure again on a quieter machine.", n, len(r.Runs), disturbed*100, worst*100)
 }
 
 // Remarks writes the failures and the remarks of the results.

@@ -32,12 +32,12 @@ func WriteFolder(dir string, r *result.Results, goal Goal, markdown []byte) erro
 	}
 	files := map[string][]byte{"results.csv": table, "report.md": markdown, "report.html": html.Bytes()}
 	for _, g := range All(r) {
-		for _, f := range g.Figures {
+		for _, f := range g.Plots {
 			var svg, png bytes.Buffer
 			if err := errors.Join(f.SVG(&svg), f.PNG(&png)); err != nil {
 				return err
 			}
-			files[filepath.Join("figures", f.Name+".svg")], files[filepath.Join("figures", f.Name+".png")] = svg.Bytes(), png.Bytes()
+			files[filepath.Join("plots", f.Name+".svg")], files[filepath.Join("plots", f.Name+".png")] = svg.Bytes(), png.Bytes()
 		}
 	}
 	if cpu != nil {
@@ -49,8 +49,8 @@ func WriteFolder(dir string, r *result.Results, goal Goal, markdown []byte) erro
 }
 
 func writeAll(dir string, files map[string][]byte) error {
-	if err := os.MkdirAll(filepath.Join(dir, "figures"), 0o755); err != nil {
-		return fmt.Errorf("make the folder of the figures: %w", err)
+	if err := os.MkdirAll(filepath.Join(dir, "plots"), 0o755); err != nil {
+		return fmt.Errorf("make the folder of the plots: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {

@@ -44,7 +44,7 @@ func TestAFolderHoldsEverythingAndNeedsNoNetwork(t *testing.T) {
 	if err := WriteFolder(dir, results(3), Goals[0], []byte("# report\n")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"results.json", "results.csv", "report.md", "report.html", "figures/ratio-throughput.svg", "figures/ratio-throughput.png"} {
+	for _, name := range []string{"results.json", "results.csv", "report.md", "report.html", "plots/ratio-throughput.svg", "plots/ratio-throughput.png"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

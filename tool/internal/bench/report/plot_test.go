@@ -22,7 +22,7 @@ import (
 )
 
 // example has phases by threads, curves of latency and memory over time.
-func exampleFigures() *result.Results {
+func examplePlots() *result.Results {
 	r := &result.Results{Rows: []result.Row{
 		{Phase: "serve, 16 threads", Metric: "throughput", Unit: "1/s", Better: result.Higher},
 		{Phase: "serve, 256 threads", Metric: "throughput", Unit: "1/s", Better: result.Higher},
@@ -46,23 +46,23 @@ func exampleFigures() *result.Results {
 	return r
 }
 
-func figure(t *testing.T, name string) Figure {
+func plotNamed(t *testing.T, name string) Plot {
 	t.Helper()
 	var names []string
-	for _, g := range All(exampleFigures()) {
-		for _, f := range g.Figures {
+	for _, g := range All(examplePlots()) {
+		for _, f := range g.Plots {
 			if f.Name == name {
 				return f
 			}
 			names = append(names, f.Name)
 		}
 	}
-	t.Fatalf("no figure %s among %q", name, names)
-	return Figure{}
+	t.Fatalf("no plot %s among %q", name, names)
+	return Plot{}
 }
 
 func TestRatiosAreToGranaryAndPointTheSameWay(t *testing.T) {
-	f := figure(t, "ratio-throughput")
+	f := plotNamed(t, "ratio-throughput")
 	if len(f.Labels) != 2 || len(f.Lines) != 2 || f.Lines[0].Name != "glibc" {
 		t.Fatalf("%+v", f)
 	}
@@ -71,24 +71,24 @@ func TestRatiosAreToGranaryAndPointTheSameWay(t *testing.T) {
 			t.Errorf("point %+v", p)
 		}
 	}
-	if f := figure(t, "ratio-peak-rss"); math.Abs(f.Lines[1].Points[0].X-1) > 0.03 {
+	if f := plotNamed(t, "ratio-peak-rss"); math.Abs(f.Lines[1].Points[0].X-1) > 0.03 {
 		t.Errorf("%+v", f.Lines)
 	}
 }
 
 func TestCurvesOverThreads(t *testing.T) {
-	f := figure(t, "curve-serve-throughput")
+	f := plotNamed(t, "curve-serve-throughput")
 	if p := f.Lines[2].Points; len(p) != 2 || p[0].X != 16 || p[1].X != 256 || p[1].Y != 1500 {
 		t.Errorf("%+v", f.Lines)
 	}
 }
 
-func TestEveryFigureIsDrawnAsSVGAndPNG(t *testing.T) {
+func TestEveryPlotIsDrawnAsSVGAndPNG(t *testing.T) {
 	seen := map[string]bool{}
-	for _, g := range All(exampleFigures()) {
-		for _, f := range g.Figures {
+	for _, g := range All(examplePlots()) {
+		for _, f := range g.Plots {
 			if seen[f.Name] {
-				t.Errorf("two figures %s", f.Name)
+				t.Errorf("two plots %s", f.Name)
 			}
 			seen[f.Name] = true
 			inline, err := f.Inline()
@@ -105,7 +105,7 @@ func TestEveryFigureIsDrawnAsSVGAndPNG(t *testing.T) {
 		}
 	}
 	if len(seen) != 5 {
-		t.Errorf("figures %v", seen)
+		t.Errorf("plots %v", seen)
 	}
 }
 
@@ -119,23 +119,23 @@ func wellFormed(text string) bool {
 }
 
 func TestOddResultsAreDrawnToo(t *testing.T) {
-	r := exampleFigures()
+	r := examplePlots()
 	r.Observations = nil
 	r.Series = []result.Series{{Allocator: "glibc", Phase: "x", Metric: "RSS", Unit: "bytes", Points: [][2]float64{{0, 0}, {0, 0}}}}
 	for _, g := range All(r) {
-		for _, f := range g.Figures {
+		for _, f := range g.Plots {
 			if _, err := f.Inline(); err != nil {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 		}
 	}
 	if got := All(&result.Results{}); len(got) != 0 {
-		t.Errorf("figures of nothing: %+v", got)
+		t.Errorf("plots of nothing: %+v", got)
 	}
 }
 
 func TestTheAxisOfNines(t *testing.T) {
-	f := Figure{Kind: Percent}
+	f := Plot{Kind: Percent}
 	if f.x(0.9) < 0.999 || f.x(0.9) > 1.001 || math.IsInf(f.x(1), 0) {
 		t.Errorf("%v, %v", f.x(0.9), f.x(1))
 	}
@@ -162,7 +162,7 @@ func TestTicksAreRoundAndEnough(t *testing.T) {
 }
 
 func TestWordsAreAsLongAsTheyWereLaidOutWhateverTheReadersFont(t *testing.T) {
-	f := Figure{Kind: Ratios, Name: "x", Title: "a < b", XLabel: "times", LogX: true, Labels: []string{"one"},
+	f := Plot{Kind: Ratios, Name: "x", Title: "a < b", XLabel: "times", LogX: true, Labels: []string{"one"},
 		Lines: []Series{{Name: "glibc", Points: []Point{{X: 2, Low: 1, High: 3}}}}}
 	var svg bytes.Buffer
 	if err := f.SVG(&svg); err != nil {
@@ -206,11 +206,11 @@ func TestLongLabelsAreFoldedInTheMiddle(t *testing.T) {
 }
 
 func TestAPictureHoldsItsLegendWhateverTheNumberOfAllocators(t *testing.T) {
-	f := Figure{Kind: Ratios, Name: "x", Title: "x", Labels: []string{"whole run"}, LogX: true}
+	f := Plot{Kind: Ratios, Name: "x", Title: "x", Labels: []string{"whole run"}, LogX: true}
 	for i := range 24 {
 		f.Lines = append(f.Lines, Series{Name: fmt.Sprintf("allocator-%d", i), Points: []Point{{X: 1 + float64(i)/10}}})
 	}
-	p, legend, err := f.plot()
+	p, legend, err := f.gonum()
 	if err != nil {
 		t.Fatal(err)
 	}

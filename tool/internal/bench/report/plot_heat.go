@@ -37,9 +37,9 @@ func (s *Scales) include(h result.Histogram) {
 	}
 }
 
-// heatMaps is a figure for each phase with latencies over time and for each allocator; the figures of a
+// heatMaps is a plot for each phase with latencies over time and for each allocator; the plots of a
 // phase have the same scales.
-func heatMaps(r *result.Results) []Figure {
+func heatMaps(r *result.Results) []Plot {
 	var order []string
 	first := map[string][]result.Histogram{}
 	for _, h := range r.Histograms {
@@ -51,7 +51,7 @@ func heatMaps(r *result.Results) []Figure {
 			first[h.Phase] = append(known, h)
 		}
 	}
-	var out []Figure
+	var out []Plot
 	for _, phase := range order {
 		scales := Scales{Step: math.Pow(10, 1.0/result.LevelsADecade)}
 		for _, h := range first[phase] {
@@ -61,7 +61,7 @@ func heatMaps(r *result.Results) []Figure {
 			for _, h := range first[phase] {
 				if h.Allocator == c.Name && len(h.Buckets) > 0 {
 					title := c.Name + "\n" + shortened(phase)
-					out = append(out, Figure{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: title, XLabel: "s", YLabel: h.Unit, Map: HeatMap{h, scales}})
+					out = append(out, Plot{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: title, XLabel: "s", YLabel: h.Unit, Map: HeatMap{h, scales}})
 				}
 			}
 		}

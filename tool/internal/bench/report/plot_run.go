@@ -6,10 +6,10 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-// overRun is the figure of the server's memory from its start to its end, with a mark where each phase
+// overRun is the plot of the server's memory from its start to its end, with a mark where each phase
 // begins. It is empty where the run was not sampled.
-func overRun(r *result.Results) []Figure {
-	f := Figure{Kind: Time, Name: "time-run-rss", Title: "RSS over the run", XLabel: "s", YLabel: "MiB"}
+func overRun(r *result.Results) []Plot {
+	f := Plot{Kind: Time, Name: "time-run-rss", Title: "RSS over the run", XLabel: "s", YLabel: "MiB"}
 	var phases []string
 	runs := map[string]map[string][2]float64{}
 	for _, c := range r.Allocators {
@@ -29,7 +29,7 @@ func overRun(r *result.Results) []Figure {
 	for i, phase := range phases {
 		f.Marks = append(f.Marks, Mark{starts[i], phase})
 	}
-	return []Figure{f}
+	return []Plot{f}
 }
 
 func runSeries(r *result.Results, allocator string) (result.Series, bool) {
@@ -70,7 +70,7 @@ func starts(phases []string, runs map[string]map[string][2]float64) []float64 {
 	return out
 }
 
-// runLine stretches each phase of a run to its length in the figure.
+// runLine stretches each phase of a run to its length in the plot.
 func runLine(r *result.Results, allocator string, phases []string, run map[string][2]float64, starts []float64) Series {
 	line := Series{Name: allocator}
 	series, _ := runSeries(r, allocator)

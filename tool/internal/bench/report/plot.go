@@ -29,10 +29,10 @@ type Series struct {
 	Points []Point
 }
 
-// A Kind selects the form of a figure.
+// A Kind selects the form of a plot.
 type Kind int
 
-// The kinds of figures.
+// The kinds of plots.
 const (
 	Ratios  Kind = iota // dots with intervals, a row for each label, X is the ratio
 	Time                // lines
@@ -41,9 +41,9 @@ const (
 	Heat                // a heat map
 )
 
-// A Figure is one picture of results: ratios with their intervals, memory over time, latency by percentile and
+// A Plot is one picture of results: ratios with their intervals, memory over time, latency by percentile and
 // as a heat map, or curves over the number of threads. It is data first, which tests read, and SVG or PNG after that.
-type Figure struct {
+type Plot struct {
 	Kind           Kind
 	Name           string // of its file
 	Title          string
@@ -111,7 +111,7 @@ func dash(name string, i int) []vg.Length {
 
 const rowHeight = 0.42 * vg.Centimeter
 
-func (f Figure) width() vg.Length {
+func (f Plot) width() vg.Length {
 	if f.Kind == Heat {
 		return 9 * vg.Centimeter
 	}
@@ -119,7 +119,7 @@ func (f Figure) width() vg.Length {
 }
 
 // Height is that of the picture.
-func (f Figure) height() vg.Length {
+func (f Plot) height() vg.Length {
 	legend := 1.3*vg.Centimeter + vg.Length(len(f.Lines))*0.52*vg.Centimeter
 	switch f.Kind {
 	case Heat:
@@ -130,9 +130,9 @@ func (f Figure) height() vg.Length {
 	return max(legend, 9*vg.Centimeter)
 }
 
-// SVG writes the figure as an SVG document.
-func (f Figure) SVG(out io.Writer) error {
-	p, legend, err := f.plot()
+// SVG writes the plot as an SVG document.
+func (f Plot) SVG(out io.Writer) error {
+	p, legend, err := f.gonum()
 	if err != nil {
 		return err
 	}
@@ -168,9 +168,9 @@ func fitted(svg []byte) []byte {
 	})
 }
 
-// PNG writes the figure as a picture.
-func (f Figure) PNG(out io.Writer) error {
-	p, legend, err := f.plot()
+// PNG writes the plot as a picture.
+func (f Plot) PNG(out io.Writer) error {
+	p, legend, err := f.gonum()
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (f Figure) PNG(out io.Writer) error {
 }
 
 // Inline is the SVG element for a page.
-func (f Figure) Inline() (string, error) {
+func (f Plot) Inline() (string, error) {
 	var b bytes.Buffer
 	if err := f.SVG(&b); err != nil {
 		return "", err
@@ -193,14 +193,14 @@ func (f Figure) Inline() (string, error) {
 }
 
 // lay puts the legend to the right of the plot, where it hides nothing.
-func (f Figure) lay(p *plot.Plot, legend plot.Legend, c draw.Canvas) {
+func (f Plot) lay(p *plot.Plot, legend plot.Legend, c draw.Canvas) {
 	room := legend.Rectangle(c).Size().X + 0.3*vg.Centimeter
 	p.Draw(draw.Crop(c, 0.25*vg.Centimeter, -room, 0, 0))
 	legend.Top, legend.Left = true, false
 	legend.Draw(draw.Crop(c, 0, 0, 0, -0.9*vg.Centimeter))
 }
 
-func (f Figure) plot() (*plot.Plot, plot.Legend, error) {
+func (f Plot) gonum() (*plot.Plot, plot.Legend, error) {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
 	p := plot.New()
 	p.BackgroundColor = color.White
@@ -228,7 +228,7 @@ func (f Figure) plot() (*plot.Plot, plot.Legend, error) {
 	return p, legend, nil
 }
 
-func (f Figure) axes(p *plot.Plot) {
+func (f Plot) axes(p *plot.Plot) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = even{}, even{}
 	if f.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticks{}
@@ -249,7 +249,7 @@ func (f Figure) axes(p *plot.Plot) {
 }
 
 // room widens the axes: Ratios has room for all its rows, and no axis has length zero.
-func (f Figure) room(p *plot.Plot) {
+func (f Plot) room(p *plot.Plot) {
 	if f.Kind == Ratios {
 		p.Y.Min, p.Y.Max = -0.6, float64(len(f.Labels))-0.4
 		p.X.Min, p.X.Max = math.Min(p.X.Min, 1)*0.96, math.Max(p.X.Max, 1)*1.04        // no dot on the edge
@@ -272,7 +272,7 @@ func (f Figure) room(p *plot.Plot) {
 	}
 }
 
-func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Series) error {
+func (f Plot) add(p *plot.Plot, legend *plot.Legend, i int, line Series) error {
 	shade := colour(line.Name, i)
 	xys := make(plotter.XYs, len(line.Points))
 	for j, point := range line.Points {
@@ -309,13 +309,13 @@ func (f Figure) add(p *plot.Plot, legend *plot.Legend, i int, line Series) error
 }
 
 // slot is the height of the i-th allocator at the row of a label, the first label on top.
-func (f Figure) slot(label float64, i int) float64 {
+func (f Plot) slot(label float64, i int) float64 {
 	spread := 0.7 / float64(max(1, len(f.Lines)))
 	return float64(len(f.Labels)-1) - label + 0.35 - spread*(float64(i)+0.5)
 }
 
 // x puts shares onto the axis of nines: 0.9 is 1, 0.99 is 2.
-func (f Figure) x(x float64) float64 {
+func (f Plot) x(x float64) float64 {
 	if f.Kind == Percent {
 		return -math.Log10(1 - math.Min(x, 0.999999))
 	}

@@ -45,7 +45,7 @@ func TestPhasesOfAllRunsBeginAtTheSameMark(t *testing.T) {
 		}
 	}
 	if f, ok := Lead(twoRuns(), Goals[0]); !ok || f.Name != "time-run-rss" {
-		t.Errorf("the figure of the memory is %q", f.Name)
+		t.Errorf("the plot of the memory is %q", f.Name)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/term"
 )
 
-// drawn writes a figure to a file, if the user named one.
-func drawn(path string, f report.Figure) error {
+// drawn writes a plot to a file, if the user named one.
+func drawn(path string, f report.Plot) error {
 	if path == "" {
 		return nil
 	}
@@ -27,8 +27,8 @@ func drawn(path string, f report.Figure) error {
 	return errors.Join(f.SVG(file), file.Close())
 }
 
-func memoryFigure(b Bound) report.Figure {
-	f := report.Figure{Kind: report.Time, Name: "memory", Title: "Memory that an allocator needs at least", XLabel: "s", YLabel: "MiB"}
+func memoryPlot(b Bound) report.Plot {
+	f := report.Plot{Kind: report.Time, Name: "memory", Title: "Memory that an allocator needs at least", XLabel: "s", YLabel: "MiB"}
 	for _, course := range []struct {
 		name string
 		of   Course
@@ -48,8 +48,8 @@ func memoryFigure(b Bound) report.Figure {
 // drawnSizes is how many ranges of sizes are drawn: those with the most objects.
 const drawnSizes = 6
 
-func lifetimeFigure(s Summary) report.Figure {
-	f := report.Figure{Kind: report.Curve, Name: "lifetimes", Title: "Objects that have ended, by size", XLabel: "lifetime, s", YLabel: "% of the ended objects", LogX: true}
+func lifetimePlot(s Summary) report.Plot {
+	f := report.Plot{Kind: report.Curve, Name: "lifetimes", Title: "Objects that have ended, by size", XLabel: "lifetime, s", YLabel: "% of the ended objects", LogX: true}
 	groups := slices.DeleteFunc(slices.Clone(s.ByDoubled), func(g Group) bool { return g.Objects == g.AtEnd })
 	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.Objects, a.Objects) })
 	groups = groups[:min(drawnSizes, len(groups))]

@@ -4,9 +4,9 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 )
 
-// Lead is the figure that shows most about a goal: memory over the run, latency by percentile, else the
+// Lead is the plot that shows most about a goal: memory over the run, latency by percentile, else the
 // ratios of the goal's metric that has the most rows.
-func Lead(r *result.Results, goal Goal) (Figure, bool) {
+func Lead(r *result.Results, goal Goal) (Plot, bool) {
 	switch goal.Name {
 	case "rss":
 		if list := overRun(r); len(list) > 0 {
@@ -17,7 +17,7 @@ func Lead(r *result.Results, goal Goal) (Figure, bool) {
 			return list[0], true
 		}
 	}
-	best, found := Figure{}, false
+	best, found := Plot{}, false
 	for _, f := range ratios(r, Reference(r)) {
 		if takes(r, goal, f.Title) && len(f.Labels) > len(best.Labels) {
 			best, found = f, true

@@ -12,7 +12,7 @@ import (
 
 // bars are the intervals of a line's points: along X for Ratios, along Y else.
 type bars struct {
-	figure Figure
+	plot   Plot
 	line   Series
 	number int
 	shade  color.Color
@@ -26,12 +26,12 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 		if point.Low == point.High {
 			continue
 		}
-		if b.figure.Kind == Ratios {
-			y := toY(b.figure.slot(point.Y, b.number))
+		if b.plot.Kind == Ratios {
+			y := toY(b.plot.slot(point.Y, b.number))
 			c.StrokeLine2(style, toX(math.Max(point.Low, p.X.Min)), y, toX(math.Min(point.High, p.X.Max)), y)
 			continue
 		}
-		x := toX(b.figure.x(point.X))
+		x := toX(b.plot.x(point.X))
 		c.StrokeLine2(style, x, toY(math.Max(point.Low, p.Y.Min)), x, toY(math.Min(point.High, p.Y.Max)))
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/inspect"
 )
 
-// A Group is figures that belong together on a page.
+// A Group is plots that belong together on a page.
 type Group struct {
 	Title, Text string
-	Figures     []Figure
+	Plots       []Plot
 }
 
-// All are the groups of figures of results; those without a figure are left out.
+// All are the groups of plots of results; those without a plot are left out.
 func All(r *result.Results) []Group {
 	reference := Reference(r)
 	var out []Group
 	for _, g := range []Group{
-		{"Ratios", "Each dot is how many times worse an allocator is than " + reference + " in one row (1 is equal, right is worse), each bar its " +
+		{"Ratios", "Each dot is the ratio of an allocator to " + reference + " in one row (1 is equal, to the right is worse), each bar its " +
 			strconv.FormatFloat(result.Confidence*100, 'g', -1, 64) + " % interval over the rounds. A bar that crosses the line at 1 shows no difference.", ratios(r, reference)},
 		{"Over the number of threads", "Medians over the rounds; bars are bootstrap intervals of the median.", curves(r)},
 		{"Latency by percentile", "Medians over the rounds. The open-loop driver measures from the scheduled time of each request; other latencies are as the load program reports them.", percentiles(r)},
@@ -33,7 +33,7 @@ func All(r *result.Results) []Group {
 			"each phase. The phases of every allocator are drawn with the same length, the median.", overRun(r)},
 		{"Memory over time", "Resident memory in the first round in which the allocator was measured.", overTime(r)},
 	} {
-		if len(g.Figures) > 0 {
+		if len(g.Plots) > 0 {
 			out = append(out, g)
 		}
 	}
@@ -53,12 +53,12 @@ func Reference(r *result.Results) string {
 	return r.Allocators[0].Name
 }
 
-// ratios is a figure a metric, with a row for each phase that has it.
-func ratios(r *result.Results, reference string) []Figure {
+// ratios is a plot a metric, with a row for each phase that has it.
+func ratios(r *result.Results, reference string) []Plot {
 	if len(r.Allocators) < 2 {
 		return nil
 	}
-	var out []Figure
+	var out []Plot
 	var metrics []string
 	for _, row := range r.Rows {
 		if row.Better != result.Neutral && !slices.Contains(metrics, row.Metric) {
@@ -66,15 +66,15 @@ func ratios(r *result.Results, reference string) []Figure {
 		}
 	}
 	for _, metric := range metrics {
-		if f := ratioFigure(r, metric, reference); len(f.Lines) > 0 {
+		if f := ratioPlot(r, metric, reference); len(f.Lines) > 0 {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-func ratioFigure(r *result.Results, metric, reference string) Figure {
-	f := Figure{Kind: Ratios, Name: FileName("ratio", metric), Title: metric, XLabel: "times worse than " + reference, LogX: true}
+func ratioPlot(r *result.Results, metric, reference string) Plot {
+	f := Plot{Kind: Ratios, Name: FileName("ratio", metric), Title: metric, XLabel: "ratio to " + reference + "; above 1, " + reference + " is better", LogX: true}
 	lines := make([]Series, len(r.Allocators))
 	for _, row := range r.Rows {
 		if row.Metric != metric || row.Better == result.Neutral {
@@ -134,8 +134,8 @@ func paired(own, theirs map[int]float64) (a, b []float64) {
 // numbered is a phase whose name ends in a number of something: "oltp_read_only, 64 threads".
 var numbered = regexp.MustCompile(`^(.*?)(?:,| over) (\d+) (threads|connections|clients)$`)
 
-// curves is a figure for each metric of phases that differ in a number alone.
-func curves(r *result.Results) []Figure {
+// curves is a plot for each metric of phases that differ in a number alone.
+func curves(r *result.Results) []Plot {
 	type family struct{ prefix, metric, of string }
 	var order []family
 	rows := map[family][]result.Row{}
@@ -150,13 +150,13 @@ func curves(r *result.Results) []Figure {
 		}
 		rows[key] = append(rows[key], row)
 	}
-	var out []Figure
+	var out []Plot
 	for _, key := range order {
 		if len(rows[key]) < 2 {
 			continue
 		}
 		unit, scale := shown(rows[key][0].Unit)
-		f := Figure{Kind: Curve, Name: FileName("curve", key.prefix, key.metric), Title: key.prefix + ": " + key.metric, XLabel: key.of, YLabel: strings.TrimSuffix(key.metric+", "+unit, ", "), LogX: true}
+		f := Plot{Kind: Curve, Name: FileName("curve", key.prefix, key.metric), Title: key.prefix + ": " + key.metric, XLabel: key.of, YLabel: strings.TrimSuffix(key.metric+", "+unit, ", "), LogX: true}
 		for _, c := range r.Allocators {
 			line := Series{Name: c.Name}
 			for _, row := range rows[key] {
@@ -194,11 +194,11 @@ func shown(stored string) (unit string, scale float64) {
 	return stored, 1
 }
 
-// percentiles is a figure for each phase with curves of latencies.
-func percentiles(r *result.Results) []Figure {
-	var out []Figure
+// percentiles is a plot for each phase with curves of latencies.
+func percentiles(r *result.Results) []Plot {
+	var out []Plot
 	for _, phase := range phasesWith(r, result.MetricCurve) {
-		f := Figure{Kind: Percent, Name: FileName("latency", phase), Title: phase, XLabel: "share of the requests", YLabel: "ms", LogY: true}
+		f := Plot{Kind: Percent, Name: FileName("latency", phase), Title: phase, XLabel: "share of the requests", YLabel: "ms", LogY: true}
 		for _, c := range r.Allocators {
 			byShare := map[float64][]float64{}
 			for _, s := range r.Series {
@@ -235,9 +235,9 @@ func phasesWith(r *result.Results, metric string) []string {
 	return out
 }
 
-// overTime is a figure for each phase in which resident memory was sampled, and for each other series
+// overTime is a plot for each phase in which resident memory was sampled, and for each other series
 // in bytes.
-func overTime(r *result.Results) []Figure {
+func overTime(r *result.Results) []Plot {
 	type key struct{ phase, metric string }
 	var order []key
 	for _, s := range r.Series {
@@ -247,13 +247,13 @@ func overTime(r *result.Results) []Figure {
 			order = append(order, k)
 		}
 	}
-	var out []Figure
+	var out []Plot
 	for _, k := range order {
 		x := "s"
 		if strings.HasSuffix(k.metric, "by day") {
 			x = "day"
 		}
-		f := Figure{Kind: Time, Name: FileName("time", k.phase, k.metric), Title: fmt.Sprintf("%s: %s", k.phase, k.metric), XLabel: x, YLabel: "MiB"}
+		f := Plot{Kind: Time, Name: FileName("time", k.phase, k.metric), Title: fmt.Sprintf("%s: %s", k.phase, k.metric), XLabel: x, YLabel: "MiB"}
 		for _, c := range r.Allocators {
 			if line := firstSeries(r, c.Name, k.phase, k.metric); len(line.Points) > 1 {
 				f.Lines = append(f.Lines, line)
