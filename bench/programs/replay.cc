@@ -244,9 +244,9 @@ int main(int argc, char** argv) {
   auto nanoseconds = static_cast<double>(NowNs() - g.start_ns);
   double mean = sampler.Stop();
   bench::Report("replay", nanoseconds * 1e-9, "s");
-  bench::Report("peak_RSS",
+  bench::Report("RSS_peak",
                 static_cast<double>(bench::PeakRss() - bench::mapped_bytes) / bench::kMiB, "MiB");
-  bench::Report("mean_RSS", mean / bench::kMiB, "MiB");
-  bench::Report("end_RSS", bench::OwnMiB(), "MiB");
+  bench::Report("RSS_mean", mean / bench::kMiB, "MiB");
+  bench::Report("RSS_end", bench::OwnMiB(), "MiB");
   sampler.ReportCourse();
 }

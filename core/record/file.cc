@@ -56,7 +56,8 @@ void CopyText(char (&to)[kTextBytes], const char* from) {
 
 void NameAllocator(Header& header) {
   Dl_info owner;
-  if (dladdr(reinterpret_cast<void*>(next.malloc), &owner) != 0 && owner.dli_fname != nullptr) {
+  if (HasNext() && dladdr(reinterpret_cast<void*>(next.malloc), &owner) != 0 &&
+      owner.dli_fname != nullptr) {
     CopyText(header.allocator, owner.dli_fname);
   }
   char program[kTextBytes] = {};

@@ -54,7 +54,7 @@ var Commands = []cli.Command{
 			"which needs cargo, a C and C++ compiler, make and cmake. Without names it installs nothing and lists what it would install. " +
 			"The libraries are in DIR/lib, with their versions beside them.",
 		Examples: []cli.Example{{Line: "peers install snmalloc mimalloc3", Does: "build two of them"}},
-		Takes: cli.Words, Setup: installSetup,
+		Takes:    cli.Words, Setup: installSetup,
 	},
 }
 

@@ -163,7 +163,7 @@ func writeInfo(w io.Writer, s Summary) {
 	h := s.Header
 	rows := [][]string{
 		{"program", programOf(h)},
-		{"allocator", cmp.Or(filepath.Base(h.Allocator), "unknown")},
+		{"allocator", allocatorOf(h)},
 		{"started", h.Started.Format(time.DateTime)},
 		{"recorded", term.Duration(h.Length)},
 		{"objects", fmt.Sprintf("%s, %s requested", term.Count(s.Objects), term.Bytes(s.Bytes))},
@@ -177,6 +177,14 @@ func writeInfo(w io.Writer, s Summary) {
 	}
 	rows = append(rows, remarks(s)...)
 	term.Table{Header: []string{"", ""}, Rows: rows, Fold: true}.WriteBody(w, width(w))
+}
+
+// allocatorOf names the library that served the calls, unless the trace is anonymous.
+func allocatorOf(h Header) string {
+	if h.Allocator == "" {
+		return "unknown"
+	}
+	return filepath.Base(h.Allocator)
 }
 
 // programOf names the program, unless the trace is anonymous.

@@ -133,6 +133,17 @@ func TestEveryCallIsRecordedOnce(t *testing.T) {
 	}
 }
 
+// The file is made before the program's first call, if nothing allocates while it is loaded.
+func TestATraceNamesTheAllocator(t *testing.T) {
+	program := testkit.Compile(t, "int main(void) { return 0; }")
+	for below, want := range map[string]string{"": "libc.so.6", testkit.Library(t): filepath.Base(testkit.Library(t))} {
+		r := recordTrace(t, []string{"LD_PRELOAD=" + below}, program)
+		if got := filepath.Base(summary(t, r.out).Header.Allocator); got != want {
+			t.Errorf("below %q: the allocator is %q", below, got)
+		}
+	}
+}
+
 func TestAnonymousTracesNameNothing(t *testing.T) {
 	program := testkit.Compile(t, calls, "-fno-builtin", "-w", "-lstdc++")
 	r := recordTrace(t, nil, "--anonymous", program)
@@ -148,6 +159,9 @@ func TestAnonymousTracesNameNothing(t *testing.T) {
 		if bytes.Contains(data, []byte(name)) {
 			t.Errorf("the trace contains %q", name)
 		}
+	}
+	if out, err := call(t, "trace info", r.out); err != nil || !strings.Contains(out, "allocator        unknown") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	if r := recordTrace(t, nil, "--anonymous", "--raw", program); r.code == 0 || !strings.Contains(r.said, "leave --raw out") {
 		t.Errorf("with --raw: code %d: %s", r.code, r.said)

@@ -118,9 +118,9 @@ func replayLimits(t *Trace) []string {
 func suite(args []string, paced bool) micro.Suite {
 	no := false
 	p := micro.Program{Name: "replay", Args: args, Quick: args, RSS: &no, Metrics: []micro.Metric{
-		{Name: "peak_RSS", Unit: "MiB", Better: result.Lower},
-		{Name: "mean_RSS", Unit: "MiB", Better: result.Lower},
-		{Name: "end_RSS", Unit: "MiB", Better: result.Lower},
+		{Name: "RSS, peak", Unit: "MiB", Better: result.Lower},
+		{Name: "RSS, mean", Unit: "MiB", Better: result.Lower},
+		{Name: "RSS, end", Unit: "MiB", Better: result.Lower},
 	}}
 	if paced {
 		p.Time = &no // it is the recorded one

@@ -234,7 +234,7 @@ func TestCommandComparesAllocators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"replay, s", "peak_RSS, MiB", "page faults"} {
+	for _, want := range []string{"replay, s", "RSS, peak, MiB", "page faults"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -247,7 +247,7 @@ func TestCommandComparesAllocators(t *testing.T) {
 	if i < 0 || len(results.Series[i].Points) == 0 {
 		t.Fatalf("no RSS over time in %+v", results.Series)
 	}
-	peak := results.Values("glibc", result.Key{Phase: "replay", Metric: "peak_RSS"})[0]
+	peak := results.Values("glibc", result.Key{Phase: "replay", Metric: "RSS, peak"})[0]
 	for _, p := range results.Series[i].Points {
 		if p[1] <= 0 || p[1]/(1<<20) > peak+1 {
 			t.Errorf("RSS of %.0f bytes after %.3f s, with a peak of %.1f MiB", p[1], p[0], peak)

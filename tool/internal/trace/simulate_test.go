@@ -145,14 +145,14 @@ func replayed(t *testing.T, path, setting string) map[string]float64 {
 func TestSimulationAgreesWithReplay(t *testing.T) {
 	path := recordedLoad(t, phases)
 	own := replayed(t, recordedLoad(t, `#include <stdlib.h>
-int main(void) { free(malloc(1)); return 0; }`), "")["end_RSS"]
+int main(void) { free(malloc(1)); return 0; }`), "")["RSS_end"]
 	report := simulated(t, path, "--set", "dirty_decay_ms=0,200,-1")
 	if len(report.Results) != 3 || report.Chosen == "" || report.Sample != 1 {
 		t.Fatalf("%+v", report)
 	}
 	for _, r := range report.Results {
 		real := replayed(t, path, r.Setting)
-		for name, bytes := range map[string]uint64{"peak_RSS": r.PeakRSS, "end_RSS": r.EndRSS, "mean_RSS": r.MeanRSS} {
+		for name, bytes := range map[string]uint64{"RSS_peak": r.PeakRSS, "RSS_end": r.EndRSS, "RSS_mean": r.MeanRSS} {
 			got, want := float64(bytes)/(1<<20), real[name]-own
 			t.Logf("%s: %s: simulated %.2f MiB, replayed %.2f MiB", r.Setting, name, got, want)
 			if math.Abs(got-want) > 0.1*want+1 {

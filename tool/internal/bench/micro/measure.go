@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/allocators"
@@ -63,13 +64,17 @@ func (w workbench) measure(ctx context.Context, name string, c allocators.Alloca
 	return sample, printed(&sample, program, output)
 }
 
+// printedName makes a metric's name the one word that a program prints.
+var printedName = strings.NewReplacer(", ", "_", " ", "_")
+
 // printed records the metrics that a program must print, and the series that it may print.
 func printed(sample *result.Sample, program Program, output string) error {
 	values := parseMetrics(output)
 	for _, m := range program.Metrics {
-		text, ok := values[m.Name]
+		name := printedName.Replace(m.Name)
+		text, ok := values[name]
 		if !ok {
-			return fmt.Errorf("%s printed no `metric %s`; it printed: %.200q", program.Name, m.Name, output)
+			return fmt.Errorf("%s printed no `metric %s`; it printed: %.200q", program.Name, name, output)
 		}
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {
