@@ -9,6 +9,8 @@ rm -rf "$logs" && mkdir -p "$logs"
 failed=()
 # Tests that call go themselves get the one that go.mod asks for.
 PATH=$(scripts/go.sh env GOROOT)/bin:$PATH
+valkey=$(scripts/fetch_valkey.sh)
+PATH=$PATH${valkey:+:$valkey}
 export PATH
 
 # step NAME COMMAND...: runs the command, shows and keeps its output.

@@ -100,6 +100,7 @@ func (s source) dump(allocators []cost.Allocator) (Account, error) {
 	}
 	s.limits(&server.Limits)
 	p := redis.NewPopulation(server, reference(allocators))
+	p.Keyspace.Loaded = true
 	info, err := s.read(server, func(k redis.DumpKey) error {
 		p.Key(k.Name, k.Expires)
 		if k.Value == nil {

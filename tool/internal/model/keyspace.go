@@ -142,6 +142,9 @@ func populated(title string, p *redis.Population, allocators []cost.Allocator) A
 	}
 	a.At = func(n uint64) cost.Heap { return p.At(n).Heap() }
 	a.Advice = advice(a, allocators)
+	if keys, bytes := p.Keyspace.Growth(); p.Keyspace.Keys > 0 {
+		a.Advice = append(a.Advice, fmt.Sprintf("Beyond %s keys the main table is moved to one of %s, and both are there meanwhile.", term.Count(keys), size(float64(bytes))))
+	}
 	return a
 }
 
@@ -185,13 +188,6 @@ func advice(a Account, allocators []cost.Allocator) (out []string) {
 				c.Setting, c.To, size(c.Saves), size(total), reference(allocators).Name))
 			break
 		}
-	}
-	if n := a.Count; n > 0 {
-		next := uint64(4)
-		for next < n {
-			next *= 2
-		}
-		out = append(out, fmt.Sprintf("Beyond %s keys the main table is moved to one of %s, and both are there meanwhile.", term.Count(next), size(float64(16*next))))
 	}
 	return out
 }

@@ -14,6 +14,7 @@ const (
 	MainTable   Part = "buckets of the main table"
 	Expires     Part = "expires: entries and buckets"
 	Objects     Part = "objects (robj), short strings inside"
+	Keyed       Part = "objects (robj) with names of keys, short strings inside"
 	Strings     Part = "strings (sds)"
 	Listpacks   Part = "listpacks"
 	Intsets     Part = "intsets"
@@ -27,7 +28,7 @@ const (
 )
 
 // PartsInOrder are the rows of the table.
-var PartsInOrder = []Part{KeyNames, MainEntries, MainTable, Expires, Objects, Strings, Listpacks, Intsets, ListNodes, Dicts, Entries, Skiplists, Elements, Rax, Streams}
+var PartsInOrder = []Part{KeyNames, MainEntries, MainTable, Expires, Objects, Keyed, Strings, Listpacks, Intsets, ListNodes, Dicts, Entries, Skiplists, Elements, Rax, Streams}
 
 // Parts are the requests of each structure.
 type Parts map[Part]cost.Heap

@@ -30,7 +30,7 @@ type Population struct {
 // NewPopulation is empty. The savings of other limits are computed for the allocator.
 func NewPopulation(s Server, a cost.Allocator) *Population {
 	p := &Population{Server: s, Values: Parts{}, groups: map[[2]string]*Group{}, Unknown: map[string]uint64{}}
-	p.Keyspace.Names = map[uint64]float64{}
+	p.Keyspace = Keyspace{Names: map[uint64]float64{}, Server: s}
 	p.changes = changes(s, a)
 	return p
 }
@@ -95,7 +95,8 @@ func (p *Population) At(keys uint64) Parts {
 	if p.Keyspace.Keys > 0 {
 		ratio = float64(keys) / float64(p.Keyspace.Keys)
 	}
-	space := Keyspace{Keys: keys, Expires: uint64(ratio*float64(p.Keyspace.Expires) + 0.5), Names: map[uint64]float64{}, Moving: p.Keyspace.Moving}
+	space := p.Keyspace
+	space.Keys, space.Expires, space.Names = keys, uint64(ratio*float64(p.Keyspace.Expires)+0.5), map[uint64]float64{}
 	for length, count := range p.Keyspace.Names {
 		space.Names[length] = count * ratio
 	}

@@ -209,6 +209,7 @@ func (r *reader) key(kind byte, expires bool, each func(DumpKey) error) error {
 		return err
 	} else if known {
 		k.Value = &r.value
+		r.value.Key(name.Len, map[bool]float64{true: 1}[expires])
 	}
 	r.info.Keys++
 	return each(k)

@@ -202,8 +202,9 @@ func kindsOf(ctx context.Context, client *goredis.Client, keys []string) ([]stri
 
 func addBatch(ctx context.Context, client *goredis.Client, p *Population, keys, kinds []string, times float64) error {
 	pipe := client.Pipeline()
-	readers := make([]func(*Value) float64, len(keys))
+	readers, expiry := make([]func(*Value) float64, len(keys)), make([]*goredis.DurationCmd, len(keys))
 	for i, key := range keys {
+		expiry[i] = pipe.PTTL(ctx, key)
 		if ask := questions[kinds[i]]; ask != nil {
 			readers[i] = ask(ctx, pipe, key, p.Server)
 		}
@@ -220,7 +221,9 @@ func addBatch(ctx context.Context, client *goredis.Client, p *Population, keys, 
 			p.Unknown[kinds[i]]++
 		default:
 			v.Reset(kinds[i])
-			if share := read(&v); v.Count > 0 {
+			share := read(&v)
+			v.Key(uint64(len(keys[i])), map[bool]float64{true: 1}[expiry[i].Val() > 0])
+			if v.Count > 0 {
 				p.Add(&v, times*share)
 			}
 		}

@@ -17,6 +17,7 @@ type Server struct {
 	SmallSets  bool // small sets of words are listpacks
 	BareSets   bool // the table of a set points to the words themselves where a bucket has one
 	LargePlain bool // an element larger than a node of a list is a node itself, without a listpack
+	Bucketed   bool // tables are arrays of buckets, and the names of keys are in the objects
 	Limits     Limits
 }
 
@@ -62,13 +63,14 @@ var usual = Limits{
 var Servers = []Server{
 	{Name: "redis-7.0", Limits: usual},
 	{Name: "redis-8.0", SmallLists: true, SmallSets: true, BareSets: true, LargePlain: true, Limits: usual},
+	{Name: "valkey-8.1", SmallLists: true, SmallSets: true, LargePlain: true, Bucketed: true, Limits: usual},
 }
 
-// Find gives the release of a name.
+// Find gives the release of a name; that of the patch may be left out, as in redis-7.
 func Find(name string) (Server, error) {
 	var names []string
 	for _, s := range Servers {
-		if s.Name == name {
+		if s.Name == name || strings.HasPrefix(s.Name, name+".") {
 			return s, nil
 		}
 		names = append(names, s.Name)
@@ -90,10 +92,13 @@ func Nearest(version string, valkey bool) (s Server, known bool) {
 		return Servers[0], false
 	}
 	number := major*100 + minor
-	const packedSets, embeddedKeys = 702, 802 // the release of listpacks for sets; that of another kind of table
+	const packedSets, embeddedKeys = 702, 802                        // Redis: the release of listpacks for sets; that of another kind of table
+	const namesInEntries, bucketTables, fieldsExpire = 800, 801, 900 // Valkey, which has the tables of Redis before
 	switch {
+	case valkey && number < bucketTables:
+		return Servers[1], number >= packedSets && number < namesInEntries
 	case valkey:
-		return Servers[1], false
+		return Servers[2], number < fieldsExpire
 	case number < packedSets:
 		return Servers[0], number >= 700
 	}

@@ -109,6 +109,13 @@ func (s Spec) Population(a cost.Allocator) (*Population, error) {
 	}
 	p := NewPopulation(s.Server, a)
 	p.Keyspace = s.Keyspace()
+	if s.Server.Bucketed { // the name's length matters for the value's block
+		for length, keys := range p.Keyspace.Names {
+			v.Key(length, s.Expires)
+			p.Add(v, keys)
+		}
+		return p, nil
+	}
 	values := float64(s.Keys)
 	if s.Type == "string" && s.Value.Ints {
 		values = max(0, values-sharedUpTo)
@@ -129,7 +136,7 @@ func (s Spec) Keyspace() Keyspace {
 	} else {
 		names[s.Key.Len] = float64(s.Keys)
 	}
-	return Keyspace{Keys: s.Keys, Expires: uint64(s.Expires*float64(s.Keys) + 0.5), Names: names, Moving: s.Moving}
+	return Keyspace{Keys: s.Keys, Expires: uint64(s.Expires*float64(s.Keys) + 0.5), Names: names, Moving: s.Moving, Server: s.Server}
 }
 
 // firstID is a time in milliseconds, the first part of an entry's id.

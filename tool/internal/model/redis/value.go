@@ -8,9 +8,12 @@ type Value struct {
 	// Settled reports that its table is not being moved to a larger one, as after a load.
 	Settled bool
 
+	name    uint64  // length of the key's name
+	expires float64 // share of such keys that expire
 	str     Element
-	lengths map[uint64]uint64 // of elements, fields and values: the strings that a table holds
-	pack    uint64            // bytes of all entries in a listpack
+	lengths map[uint64]uint64    // of elements: the strings that a table holds
+	pairs   map[[2]uint64]uint64 // of fields with their values
+	pack    uint64               // bytes of all entries in a listpack
 	longest uint64
 	ints    uint64 // how many elements are integers
 	width   uint64 // of the widest of them
@@ -27,13 +30,17 @@ type node struct {
 
 // Reset makes it an empty value of a type.
 func (v *Value) Reset(kind string) {
-	lengths := v.lengths
+	lengths, pairs := v.lengths, v.pairs
 	clear(lengths)
-	*v = Value{Type: kind, Settled: v.Settled, lengths: lengths, nodes: v.nodes[:0]}
+	clear(pairs)
+	*v = Value{Type: kind, Settled: v.Settled, lengths: lengths, pairs: pairs, nodes: v.nodes[:0]}
 	if v.lengths == nil {
-		v.lengths = map[uint64]uint64{}
+		v.lengths, v.pairs = map[uint64]uint64{}, map[[2]uint64]uint64{}
 	}
 }
+
+// Key sets the length of the key's name, and the share of the keys that expire among those that the value stands for.
+func (v *Value) Key(name uint64, expires float64) { v.name, v.expires = name, expires }
 
 // String sets the text of a string.
 func (v *Value) String(e Element) { v.str, v.Count = e, 1 }
@@ -51,8 +58,9 @@ func (v *Value) Member(e Element) {
 // Pair adds a field with its value.
 func (v *Value) Pair(field, value Element) {
 	v.Count++
-	v.keep(field)
-	v.keep(value)
+	v.pairs[[2]uint64{field.Len, value.Len}]++
+	v.size(field)
+	v.size(value)
 }
 
 // Scored adds an element with its packed score: an integer, or text.
@@ -64,6 +72,11 @@ func (v *Value) Scored(e, score Element) {
 
 func (v *Value) keep(e Element) {
 	v.lengths[e.Len]++
+	v.size(e)
+}
+
+// size adds an element to the packed form.
+func (v *Value) size(e Element) {
 	v.pack += packed(e)
 	v.longest = max(v.longest, e.Len)
 }
@@ -112,7 +125,7 @@ func (v *Value) Encoding(s Server) string {
 		switch {
 		case v.str.IsInt:
 			return "int"
-		case v.str.Len <= longestEmb:
+		case s.Bucketed && v.embedded(v.expires > 0.5), !s.Bucketed && v.str.Len <= longestEmb:
 			return "embstr"
 		}
 		return "raw"
@@ -150,11 +163,18 @@ func (v *Value) Requests(s Server) Parts { return v.As(s, v.Encoding(s)) }
 func (v *Value) As(s Server, encoding string) Parts {
 	p := Parts{}
 	p.Merge(v.extra, 1)
-	if v.Type == "string" {
+	switch {
+	case v.Type == "string" && s.Bucketed:
+		v.keyedString(p)
+		return p
+	case v.Type == "string":
 		p.str(v.str, 1)
 		return p
+	case s.Bucketed:
+		v.keyed(p)
+	default:
+		p.Add(Objects, robj, 1)
 	}
-	p.Add(Objects, robj, 1)
 	switch encoding {
 	case "intset":
 		const header = 8
@@ -170,7 +190,7 @@ func (v *Value) As(s Server, encoding string) Parts {
 	case "hashtable":
 		v.hashtable(p, s)
 	case "skiplist":
-		v.skiplist(p)
+		v.skiplist(p, s)
 	}
 	return p
 }
@@ -189,21 +209,27 @@ const lookAndInsert, insertOnly = 2, 1
 func (v *Value) hashtable(p Parts, s Server) {
 	const all = 1 << 62
 	l := s.Limits
-	v.strings(p)
 	switch {
 	case v.Type == "hash":
-		p.dict(v.Count, v.steps(l.HashEntries, l.HashValue, lookAndInsert), 1)
+		v.table(p, s, l.HashEntries, l.HashValue, lookAndInsert)
 	case v.ints == v.Count:
-		v.setTable(p, s, v.steps(l.SetInts, all, insertOnly))
+		v.table(p, s, l.SetInts, all, insertOnly)
 	case s.SmallSets:
-		v.setTable(p, s, v.steps(l.SetEntries, l.SetValue, insertOnly))
+		v.table(p, s, l.SetEntries, l.SetValue, insertOnly)
 	default:
-		v.setTable(p, s, v.steps(0, 0, insertOnly))
+		v.table(p, s, 0, 0, insertOnly)
 	}
 }
 
-func (v *Value) setTable(p Parts, s Server, steps float64) {
-	if s.BareSets {
+// table adds the table of a set or hash that was packed up to a limit, with what its entries point to.
+func (v *Value) table(p Parts, s Server, limit, longest uint64, insertion float64) {
+	v.strings(p, s)
+	if s.Bucketed {
+		v.bucketTable(p, limit, longest, insertOnly)
+		return
+	}
+	steps := v.steps(limit, longest, insertion)
+	if s.BareSets && v.Type == "set" {
 		p.bareDict(v.Count, steps, 1)
 		return
 	}
@@ -219,18 +245,31 @@ func (v *Value) steps(limit, value uint64, insertion float64) float64 {
 	return insertion
 }
 
-func (v *Value) strings(p Parts) {
+// strings adds the elements, or the fields and values of a hash.
+func (v *Value) strings(p Parts, s Server) {
 	for length, count := range v.lengths {
 		p.Add(Elements, sds(length), float64(count))
+	}
+	if s.Bucketed {
+		v.pairBlocks(p)
+		return
+	}
+	for lengths, count := range v.pairs {
+		p.Add(Elements, sds(lengths[0]), float64(count))
+		p.Add(Elements, sds(lengths[1]), float64(count))
 	}
 }
 
 // skiplist adds a sorted set of a skip list and a table. A level has a quarter of the nodes of the level
 // below it, so that a node has 4/3 levels on average.
-func (v *Value) skiplist(p Parts) {
-	v.strings(p)
+func (v *Value) skiplist(p Parts, s Server) {
+	v.strings(p, s)
 	p.Add(Dicts, zsetSize, 1)
-	p.dict(v.Count, v.steps(0, 0, lookAndInsert), 1)
+	if s.Bucketed {
+		v.bucketTable(p, s.Limits.ZsetEntries, s.Limits.ZsetValue, lookAndInsert)
+	} else {
+		p.dict(v.Count, v.steps(0, 0, lookAndInsert), 1)
+	}
 	p.Add(Skiplists, zskiplist, 1)
 	p.Add(Skiplists, skipNode(maxLevel), 1)
 	left := float64(v.Count)
