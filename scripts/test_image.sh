@@ -53,7 +53,7 @@ for allocator in glibc jemalloc new-jemalloc tcmalloc new-tcmalloc mimalloc mima
   }
 done
 # Each scenario finds its server and its load generator.
-for scenario in nginx memcached postgres rocksdb python node kv rax; do
+for scenario in mariadb nginx memcached postgres rocksdb python node kv rax; do
   started bench "$scenario" --quick --rounds 1 --allocators glibc,granary --out "/results/$scenario" >"$work/output" 2>&1 || {
     echo "$NAME: bench $scenario:"
     tail -n 20 "$work/output"

@@ -50,7 +50,7 @@ func mariadbUser() string {
 
 func mariadbArgs(dir, data string) []string {
 	return []string{
-		"--no-defaults", "--datadir=" + data, "--user=" + mariadbUser(), "--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"),
+		"--no-defaults", "--datadir=" + data, "--tmpdir=" + data, "--user=" + mariadbUser(), "--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"),
 		"--skip-networking", "--max-connections=5000", "--back-log=4500", "--max-prepared-stmt-count=1000000", "--innodb-buffer-pool-size=128M",
 		"--innodb-log-file-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--performance-schema=off",
 	}
@@ -60,8 +60,8 @@ func mariadbArgs(dir, data string) []string {
 var mariadbServer = database{
 	program: "mariadbd", owner: mariadbUser, args: mariadbArgs, limit: 60 * time.Second, grace: 60 * time.Second, signal: syscall.SIGTERM,
 	create: func(ctx context.Context, shared *scenario.Shared, data string) error {
-		_, err := shared.Tool(ctx, shared.Paths["mariadb-install-db"], "--no-defaults", "--datadir="+data, "--user="+mariadbUser(),
-			"--skip-test-db", "--auth-root-authentication-method=normal")
+		_, err := shared.Tool(ctx, shared.Paths["mariadb-install-db"], "--no-defaults", "--datadir="+data, "--tmpdir="+data, "--user="+mariadbUser(),
+			"--skip-test-db", "--auth-root-authentication-method=normal", "--force") // also where no host name resolves, as in a container
 		return err
 	},
 	ready: func(ctx context.Context, shared *scenario.Shared, dir string) error {
