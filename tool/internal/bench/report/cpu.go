@@ -60,7 +60,7 @@ func ReadCPU(dir string, r *result.Results) (*CPUTime, error) {
 		}
 		by, total := profile.Flat(p, profile.Index(p, "cpu"))
 		columns = append(columns, column{c.Name, by, total, runs})
-		if err := out.draw(c.Name, p, float64(total)/float64(runs)); err != nil {
+		if err := out.draw(c.Name, ofOneRun(p, runs), float64(total)/float64(runs)); err != nil {
 			return nil, err
 		}
 	}
@@ -74,6 +74,13 @@ func ReadCPU(dir string, r *result.Results) (*CPUTime, error) {
 func samples(p *pprof.Profile) int {
 	_, total := profile.Flat(p, profile.Index(p, "samples"))
 	return int(total)
+}
+
+// ofOneRun returns the mean of the runs that a profile adds up.
+func ofOneRun(p *pprof.Profile, runs int) *pprof.Profile {
+	one := p.Copy()
+	one.Scale(1 / float64(runs))
+	return one
 }
 
 func (t *CPUTime) draw(name string, p *pprof.Profile, nanoseconds float64) error {

@@ -63,6 +63,11 @@ func TestCPUTimeIsARunAndByFunction(t *testing.T) {
 	if err != nil || !bytes.Contains(page, []byte("glibc: 1.20 s of CPU time a run")) || !bytes.Contains(page, []byte("granary: 0.72 s of CPU time a run")) {
 		t.Errorf("the page has no pair of flame graphs: %v", err)
 	}
+	for _, root := range []string{"<title>all: 1.2 s", "<title>all: 0.72 s"} {
+		if !bytes.Contains(page, []byte(root)) {
+			t.Errorf("no frame %q: the graphs are not of one run", root)
+		}
+	}
 	if svg, err := os.ReadFile(filepath.Join(dir, "cpu", "granary.svg")); err != nil || !bytes.Contains(svg, []byte("<title>malloc: ")) {
 		t.Errorf("the flame graph as a file: %v", err)
 	}

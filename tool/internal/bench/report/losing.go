@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -37,7 +38,7 @@ func Losing(r *result.Results) (shown, behind []Loss) {
 			}
 			loss := Loss{
 				line.Row.Phase + ": " + Label(line.Row), Number(c.Median, line.Row.Unit),
-				Number(line.Cells[reference].Median, line.Row.Unit), r.Allocators[reference].Name, "×" + Number(c.Cost, ""), c.Cost,
+				Number(line.Cells[reference].Median, line.Row.Unit), r.Allocators[reference].Name, worseBy(c.Cost), c.Cost,
 			}
 			switch {
 			case c.Comparison.Differs():
@@ -51,6 +52,14 @@ func Losing(r *result.Results) (shown, behind []Loss) {
 		slices.SortStableFunc(list, func(a, b Loss) int { return int(math.Copysign(1, b.Cost-a.Cost)) })
 	}
 	return shown, behind
+}
+
+// worseBy shows that a small difference is one.
+func worseBy(cost float64) string {
+	if cost < 1.005 {
+		return fmt.Sprintf("×%.4f", cost)
+	}
+	return "×" + Number(cost, "")
 }
 
 // Label is a row's metric with its unit.

@@ -177,13 +177,21 @@ func verdicts(r *result.Results, goal Goal) (chosen *verdict, others []verdict) 
 		if n := judged.Equals(); n > 0 {
 			v.Best = fmt.Sprintf("no difference shown between %s and %s", v.Best, term.Counted(n, "other"))
 		}
-		for _, s := range judged.Standings {
-			v.Standings = append(v.Standings, standing{s.Allocator.Name, costText(s), ratioText(s.ToBest)})
+		for i, s := range judged.Standings {
+			ratio := "-" // of the best to itself
+			if i > 0 {
+				ratio = ratioText(s.ToBest)
+			}
+			v.Standings = append(v.Standings, standing{s.Allocator.Name, costText(s), ratio})
 		}
 		for i, pairs := range Pairs(r, g) {
 			line := []string{r.Allocators[i].Name}
-			for _, p := range pairs {
-				line = append(line, p.Text())
+			for j, p := range pairs {
+				if i == j {
+					line = append(line, "-")
+				} else {
+					line = append(line, p.Text())
+				}
 			}
 			v.Pairs = append(v.Pairs, line)
 		}

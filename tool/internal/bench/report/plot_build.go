@@ -249,7 +249,7 @@ func overTime(r *result.Results) []Plot {
 	}
 	var out []Plot
 	for _, k := range order {
-		x := "s"
+		x := "time, s"
 		if strings.HasSuffix(k.metric, "by day") {
 			x = "day"
 		}

@@ -61,7 +61,7 @@ func heatMaps(r *result.Results) []Plot {
 			for _, h := range first[phase] {
 				if h.Allocator == c.Name && len(h.Buckets) > 0 {
 					title := c.Name + "\n" + shortened(phase)
-					out = append(out, Plot{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: title, XLabel: "s", YLabel: h.Unit, Map: HeatMap{h, scales}})
+					out = append(out, Plot{Kind: Heat, Name: FileName("heat", phase, c.Name), Title: title, XLabel: "time, s", YLabel: h.Unit, Map: HeatMap{h, scales}})
 				}
 			}
 		}

@@ -9,7 +9,7 @@ import (
 // overRun is the plot of the server's memory from its start to its end, with a mark where each phase
 // begins. It is empty where the run was not sampled.
 func overRun(r *result.Results) []Plot {
-	f := Plot{Kind: Time, Name: "time-run-rss", Title: "RSS over the run", XLabel: "s", YLabel: "MiB"}
+	f := Plot{Kind: Time, Name: "time-run-rss", Title: "RSS over the run", XLabel: "time, s", YLabel: "MiB"}
 	var phases []string
 	runs := map[string]map[string][2]float64{}
 	for _, c := range r.Allocators {
