@@ -16,7 +16,7 @@ namespace {
 
 [[noreturn]] GRANARY_COLD void DieOfSeal(SizeClass c, const char* p, const char* verb) {
   const bool is_free = Seals::IsOpen(p, kClassSize[c]);
-  Die(MisuseReport{is_free ? Misuse::kDoubleFree : Misuse::kWrittenBehind, verb, p, kClassSize[c],
+  Die(MisuseReport{is_free ? Misuse::kDoubleFree : Misuse::kWrittenBeyond, verb, p, kClassSize[c],
                    0});
 }
 

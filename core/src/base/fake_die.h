@@ -29,8 +29,8 @@ inline const char* NameOf(Misuse what) {
       return "other heap";
     case Misuse::kWrongSize:
       return "wrong size";
-    case Misuse::kWrittenBehind:
-      return "written behind";
+    case Misuse::kWrittenBeyond:
+      return "written beyond";
     case Misuse::kWrittenBefore:
       return "written before";
     case Misuse::kWrittenFree:

@@ -12,7 +12,7 @@ enum class Misuse {
   kDoubleFree,      // "double free of an object of <n> bytes at <p>; ..."
   kOtherHeap,       // "<verb> of an address that is not of this heap: <p>; ..."
   kWrongSize,       // "sized free of <m> bytes at <p>, the wrong size: ..."
-  kWrittenBehind,   // "write behind an object of <n> bytes at <p>; ..."
+  kWrittenBeyond,   // "write beyond an object of <n> bytes at <p>; ..."
   kWrittenBefore,   // "write before the object of <n> bytes at <p>; ..."
   kWrittenFree,     // "write after free: the free object of <n> bytes at <p> was changed ..."
 };

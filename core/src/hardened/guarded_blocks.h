@@ -40,7 +40,7 @@ class GuardedBlocks {
   // The same, at the start of a page, with address space to grow to twice the size (Resize).
   void* AllocateToGrow(size_t size) noexcept { return Make(size, pages_->OsPage(), size); }
 
-  // Changes the size of the object at p, where it stays; false if the space behind is taken, or
+  // Changes the size of the object at p, where it stays; false if the space after it is taken, or
   // AllocateToGrow did not return it.
   bool Resize(void* p, size_t size) noexcept {
     Tracker* const block = BlockOf(p);
@@ -48,7 +48,7 @@ class GuardedBlocks {
     if (block == nullptr || OffsetIn(*block, p) != page || size > kMaxBlock - 2 * page)
       return false;
     const size_t before = block->bytes - page, after = page + RoundUp(size, page);
-    if (after < before) MoveEnd(*block, before, after);  // as long as the pages behind are its own
+    if (after < before) MoveEnd(*block, before, after);  // as long as the pages after it are its own
     if (!pages_->ResizeLarge(block->base, page + size + page)) return false;
     if (after > before) MoveEnd(*block, before, after);
     FillMargin(*block, page, size);
@@ -145,7 +145,7 @@ class GuardedBlocks {
     const size_t margin = MarginOf(offset + size, block.bytes - pages_->OsPage());
     for (size_t i = 0; i < margin; ++i) {
       if (static_cast<unsigned char>(p[size + i]) != kPattern)
-        Die(MisuseReport{Misuse::kWrittenBehind, "free", p, size, 0});
+        Die(MisuseReport{Misuse::kWrittenBeyond, "free", p, size, 0});
     }
     const size_t before = MarginOf(FrontIn(offset), offset);
     for (size_t i = 1; i <= before; ++i) {

@@ -68,7 +68,7 @@ TEST_P(Guarded, AFreedBlockComesBackZero) {
 TEST_P(Guarded, WritesBesideAnObjectEndTheProgram) {
   char* const p = Make(100001);
   p[100001] = 1;
-  EXPECT_DEATH(blocks.Free(p), "written behind");
+  EXPECT_DEATH(blocks.Free(p), "written beyond");
   p[100001] = static_cast<char>(0xd6);
   p[-1] = 1;
   EXPECT_DEATH(blocks.Free(p), "written before");

@@ -1,4 +1,4 @@
-// Seals: what option hardened keeps behind each object of a slab. The last eight bytes of the
+// Seals: what option hardened keeps after each object of a slab. The last eight bytes of the
 // object's memory hold its size and a code that depends on the address and on a secret of the
 // process; the bytes between the object's end and the seal hold a pattern. Free objects are zero,
 // seal included, as is memory that was never used or was purged.

@@ -39,7 +39,7 @@ constinit Quarantine quarantine[kNumSmall];
 [[noreturn]] GRANARY_COLD void DieOfSeal(SizeClass c, const void* p, const char* verb) {
   const Misuse what = Seals::IsOpen(static_cast<const char*>(p), kClassSize[c])
                           ? Misuse::kDoubleFree
-                          : Misuse::kWrittenBehind;
+                          : Misuse::kWrittenBeyond;
   Die(MisuseReport{what, verb, p, kClassSize[c], 0});
 }
 

@@ -32,7 +32,7 @@ void* MoveToNew(void* p, size_t old_size, size_t size) {
   return q;
 }
 
-// The first `moved` bytes of the block p are in q, and the region of q behind them is lost: p gets
+// The first `moved` bytes of the block p are in q, and the region of q after them is lost: p gets
 // them back, and is then copied to a third block.
 GRANARY_COLD void* LeaveLost(void* p, void* q, size_t moved, size_t size) {
   __builtin_memcpy(p, q, moved);

@@ -14,14 +14,14 @@ void Describe(Writer& w, const MisuseReport& r) {
   switch (r.what) {
     case Misuse::kUnknownAddress:
       w.Text(r.verb).Text(" of an address that Granary did not allocate: ").Hex(AddressOf(r.p));
-      w.Text("; pass only what malloc or one of its kin returned");
+      w.Text("; pass only what malloc or a related function returned");
       return;
     case Misuse::kOtherHeap:
       w.Text(r.verb).Text(" of an address that is not of this heap: ").Hex(AddressOf(r.p));
       w.Text("; pass only what a call on the same heap returned");
       return;
     case Misuse::kUnaligned:
-      w.Text(r.verb).Text(" of an unaligned address: ").Hex(AddressOf(r.p)).Text(" lies inside a");
+      w.Text(r.verb).Text(" of an unaligned address: ").Hex(AddressOf(r.p)).Text(" is inside a");
       if (r.size > 0)
         w.Text("n object of ").Number(r.size).Text(" bytes");
       else
@@ -34,23 +34,23 @@ void Describe(Writer& w, const MisuseReport& r) {
         w.Text("an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
       else
         w.Text("the block at ").Hex(AddressOf(r.p));
-      w.Text(" (seen by ").Text(r.verb).Text("); it had been freed before");
+      w.Text(" (detected by ").Text(r.verb).Text("); it had been freed before");
       return;
     case Misuse::kWrongSize:
       w.Text("sized free of ").Number(r.given).Text(" bytes at ").Hex(AddressOf(r.p));
-      w.Text(", the wrong size: an object of ").Number(r.size).Text(" bytes lies there");
+      w.Text(", the wrong size: an object of ").Number(r.size).Text(" bytes is there");
       return;
-    case Misuse::kWrittenBehind:
-      w.Text("write behind an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
-      w.Text(" (seen by ").Text(r.verb).Text("); the bytes behind its end were changed");
+    case Misuse::kWrittenBeyond:
+      w.Text("write beyond an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
+      w.Text(" (detected by ").Text(r.verb).Text("); the bytes after its end were changed");
       return;
     case Misuse::kWrittenBefore:
       w.Text("write before an object of ").Number(r.size).Text(" bytes at ").Hex(AddressOf(r.p));
-      w.Text(" (seen by ").Text(r.verb).Text("), or behind the object that precedes it");
+      w.Text(" (detected by ").Text(r.verb).Text("), or beyond the object before it");
       return;
     case Misuse::kWrittenFree:
       w.Text("write after free: the free object of ").Number(r.size).Text(" bytes at ");
-      w.Hex(AddressOf(r.p)).Text(" was changed (seen by ").Text(r.verb).Text(")");
+      w.Hex(AddressOf(r.p)).Text(" was changed (detected by ").Text(r.verb).Text(")");
       return;
   }
 }

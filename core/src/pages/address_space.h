@@ -62,11 +62,11 @@ class AddressSpace {
     });
   }
 
-  // Commits reserved address space after a block, from `behind` on, up to `count` trackers.
-  GRANARY_COLD void CommitBehind(const char* behind, size_t count) noexcept {
+  // Commits reserved address space after a block, starting at `from`, up to `count` trackers.
+  GRANARY_COLD void CommitAfter(const char* from, size_t count) noexcept {
     for (Chunk* chunk = chunks_; chunk != nullptr && !growing_; chunk = chunk->next) {
-      if (behind <= chunk->base || behind > EndOf(*chunk)) continue;
-      const size_t end = static_cast<size_t>(behind - chunk->base) / kTrackerBytes + count;
+      if (from <= chunk->base || from > EndOf(*chunk)) continue;
+      const size_t end = static_cast<size_t>(from - chunk->base) / kTrackerBytes + count;
       if (end > chunk->trackers)
         Extend(chunk, (end < chunk->reserved ? end : chunk->reserved) - chunk->trackers);
       return;

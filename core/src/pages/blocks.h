@@ -210,11 +210,11 @@ class Blocks {
     const size_t more = trackers - head->trackers;
     const char* const end = head->base + head->trackers * kTrackerBytes;
     if (!core_->free.TakeAt(core_->map->TrackerAt(end), more)) {
-      space_->CommitBehind(end, more);
+      space_->CommitAfter(end, more);
       if (!core_->free.TakeAt(core_->map->TrackerAt(end), more)) return false;
     }
-    Tracker* const behind = core_->map->TrackerAt(end);
-    for (size_t i = 0; i < more; ++i) core_->At(behind, i)->BeginUse(State::kLargeBody);
+    Tracker* const next = core_->map->TrackerAt(end);
+    for (size_t i = 0; i < more; ++i) core_->At(next, i)->BeginUse(State::kLargeBody);
     head->trackers = static_cast<uint32_t>(trackers);
     return true;
   }

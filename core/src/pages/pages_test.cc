@@ -348,7 +348,7 @@ TEST(PageHeap, ShrunkBlocksKeepNoPagesBehindTheirEnd) {
   EXPECT_TRUE(pages.heap.ResizeLarge(p, kMiB));
   EXPECT_EQ(p[kMiB - 1], 7);
   EXPECT_EQ(p[kMiB], 0) << "given back";
-  EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes) << "the tracker behind is free and dirty";
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes) << "the next tracker is free and dirty";
   pages.heap.Verify();
 }
 

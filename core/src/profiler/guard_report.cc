@@ -58,9 +58,9 @@ void PrintPlace(Writer& w, const void* p, const GuardedObject& o) {
   else if (at < begin)
     PrintBytes(w, begin - at).Text("before the start");
   else if (at < end)
-    PrintBytes(w, at - begin).Text("behind the start");
+    PrintBytes(w, at - begin).Text("after the start");
   else
-    PrintBytes(w, at - end).Text("behind the end");
+    PrintBytes(w, at - end).Text("after the end");
   w.Text(" of an object of ").Number(o.size).Text(" bytes at ").Hex(begin);
 }
 

@@ -200,15 +200,15 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"write 1 byte behind", Beyond<1>},
-    {"write 32 bytes behind", Beyond<32>},
-    {"write 1 MiB behind", Beyond<kMiB>},
+    {"write 1 byte beyond", Beyond<1>},
+    {"write 32 bytes beyond", Beyond<32>},
+    {"write 1 MiB beyond", Beyond<kMiB>},
     {"write 1 byte before", Beyond<-1>},
     {"write 32 bytes before", Beyond<-32>},
     {"write 1 MiB before", Beyond<-ptrdiff_t{kMiB}>},
-    {"copy 1 byte behind", CopyBeyond<1>},
-    {"copy 32 bytes behind", CopyBeyond<32>},
-    {"copy 1 MiB behind", CopyBeyond<kMiB>},
+    {"copy 1 byte beyond", CopyBeyond<1>},
+    {"copy 32 bytes beyond", CopyBeyond<32>},
+    {"copy 1 MiB beyond", CopyBeyond<kMiB>},
     {"copy 1 byte before", CopyBeyond<-1>},
     {"copy 32 bytes before", CopyBeyond<-32>},
     {"copy 1 MiB before", CopyBeyond<-ptrdiff_t{kMiB}>},

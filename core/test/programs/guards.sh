@@ -96,7 +96,7 @@ redis_meets() {
 cd "$work"
 # shellcheck disable=SC3045  # dash has it
 ulimit -c unlimited 2>/dev/null || true
-redis_meets '' overflow 'beyond an object' '8 bytes behind the end' no
+redis_meets '' overflow 'beyond an object' '8 bytes after the end' no
 redis_meets guard_sample:100000 underflow 'before an object' '8 bytes before the start' no
 redis_meets guard_sample:100000 use_after_free 'after free' 'the start' yes
 for core in "$work"/core*; do
@@ -127,6 +127,6 @@ python_meets() {
   fi
   expect_report "$work/python.log" "$2" "$3" extension.so "$4"
 }
-python_meets overflow 'beyond an object' '8 bytes behind the end' no
+python_meets overflow 'beyond an object' '8 bytes after the end' no
 python_meets underflow 'before an object' '8 bytes before the start' no
 python_meets use_after_free 'after free' 'the start' yes

@@ -1,6 +1,6 @@
-// dies: granary: write behind an object of 112 bytes
+// dies: granary: write beyond an object of 112 bytes
 // env: GRANARY_CONF=hardened:true
-// realloc makes an object smaller where it stays; the byte behind its new end is written.
+// realloc makes an object smaller where it stays; the byte after its new end is written.
 #include "../check.h"
 
 int main() {

@@ -1,6 +1,6 @@
-// dies: granary: write behind an object of 48 bytes
+// dies: granary: write beyond an object of 48 bytes
 // env: GRANARY_CONF=hardened:true
-// One byte behind an object of a scoped heap is written.
+// One byte beyond an object of a scoped heap is written.
 #include <granary/heap.h>
 
 #include "../check.h"
