@@ -42,7 +42,7 @@ func Peers() ([]Peer, error) {
 // Commands are `granary peers list` and `granary peers install`.
 var Commands = []cli.Command{
 	{
-		Name: "peers list", Summary: "list the allocators on this machine, and those that could be",
+		Name: "peers list", Summary: "list the allocators on this machine, and those that can be installed",
 		Examples: []cli.Example{{Line: "peers list", Does: "the allocators that `granary bench` would compare, with versions"}},
 		Setup: func(*pflag.FlagSet) cli.Action {
 			return cli.Arguments(0, 0, "no argument", func(_ context.Context, env cli.Env, _ []string) error { return listPeers(env) })

@@ -38,7 +38,7 @@ var verbs = []verb{
 		done: func(o Outcome) string {
 			return fmt.Sprintf("moved %s of free objects from the caches to the slabs", term.Bytes(o.Bytes))
 		}},
-	{name: "reset", does: "reset the peaks of its figures, and the kernel's peak of its RSS", words: -1,
+	{name: "reset", does: "reset the peaks of its statistics, and the kernel's peak of its RSS", words: -1,
 		command: func([]string) inspect.Command { return inspect.Reset() },
 		done: func(o Outcome) string {
 			if o.Kept != "" {
@@ -80,9 +80,9 @@ var Command = cli.Command{
 	Summary: "control a running process: purge memory, empty caches, change options",
 	About:   about(),
 	Examples: []cli.Example{
-		{Line: "ctl 812 purge", Does: "give free memory back now"},
-		{Line: "ctl 812 set dirty_decay_ms:200", Does: "keep free memory for a fifth of a second only"},
-		{Line: "ctl redis-server set hard_limit=2GiB", Does: "refuse memory above that"},
+		{Line: "ctl 812 purge", Does: "purge free memory now"},
+		{Line: "ctl 812 set dirty_decay_ms:200", Does: "purge free memory after a fifth of a second"},
+		{Line: "ctl redis-server set hard_limit=2GiB", Does: "refuse allocations above 2 GiB"},
 		{Line: "ctl 812 set dirty_decay_ms:-1 check_at_exit:false", Does: "two options in one call"},
 		{Line: "ctl 812 reset", Does: "measure peaks from now on"},
 		{Line: "ctl 812 pageout --older 30m", Does: "watch for half an hour, then page out memory without an access"},

@@ -78,8 +78,8 @@ func (o *options) place(fs *pflag.FlagSet) {
 
 func (o *options) patience(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.restart, "restart", false, "restart the service and check it")
-	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, the time that it must run to count as started (`duration`)")
-	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --restart, how long to wait for that, once systemd has started it (`duration`)")
+	fs.DurationVar(&o.settle, "settle", 2*time.Second, "with --restart, `duration` for which the service must run before it counts as started")
+	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --restart, `duration` to wait for this after systemd has started the service")
 }
 
 func setupEnable(fs *pflag.FlagSet) cli.Action {

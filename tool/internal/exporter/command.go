@@ -29,7 +29,7 @@ const DefaultListen = "127.0.0.1:9778"
 // Command is the command `granary exporter`.
 var Command = cli.Command{
 	Name: "exporter", Usage: "[options]",
-	Summary: "serve the figures of Granary processes to Prometheus, or push them by OTLP",
+	Summary: "serve the statistics of Granary processes to Prometheus, or push them by OTLP",
 	About: `At each scrape it reads every process that runs Granary and that it may read. Nothing runs in
 those processes, and a process that ends meanwhile is left out. Names come from the library's own table,
 in base units. To read processes of other users it needs CAP_SYS_PTRACE. integrations/ holds a systemd
@@ -58,10 +58,10 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.listen, "listen", DefaultListen, "`address` and port to serve")
 	fs.IntSliceVar(&o.PIDs, "pid", nil, "only these `PIDs` (default: every process that runs Granary)")
 	fs.StringVar(&o.command, "command", "", "only processes whose name matches this regular `expression`")
-	fs.BoolVar(&o.Classes, "classes", false, "also the figures of each size class (400 series a process)")
+	fs.BoolVar(&o.Classes, "classes", false, "also the statistics of each size class (400 series a process)")
 	fs.BoolVar(&o.ByCommand, "by-command", false, "the sums of the processes of each name, without the label pid")
 	fs.IntVar(&o.MaxProcesses, "max-processes", 500, "read at most this `number` of processes; the rest is counted")
-	fs.DurationVar(&o.Timeout, "timeout", 5*time.Second, "begin no further process after this `duration`")
+	fs.DurationVar(&o.Timeout, "timeout", 5*time.Second, "after this `duration`, read no further process")
 	o.push.Flags(fs, push.OTLP, "http://localhost:4317; it then serves only if --listen is given, too")
 	fs.DurationVar(&o.every, "every", time.Minute, "`duration` between two pushes")
 	o.serves = func() bool { return o.push.URL == "" || fs.Changed("listen") }

@@ -49,7 +49,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	var o options
 	fs.StringVar(&o.svg, "svg", "", "draw an SVG into this `file`")
 	fs.StringVar(&o.png, "png", "", "draw a PNG into this `file`")
-	fs.BoolVar(&o.walk, "walk", false, "list every live object instead: address and size")
+	fs.BoolVar(&o.walk, "walk", false, "list the address and size of every live object instead")
 	fs.BoolVar(&o.pages, "pages", false, "list the pages that a few live objects pin; while sampling is on, with the code that allocated them")
 	fs.IntVar(&o.limit, "limit", 20, "with --pages, list at most this `number` of them; 0: all")
 	fs.BoolVar(&o.json, "json", false, "print JSON; with --walk a line an object")

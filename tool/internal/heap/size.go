@@ -45,7 +45,7 @@ type Cost struct {
 func setupSize(fs *pflag.FlagSet) cli.Action {
 	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes")
 	align := fs.Uint64("align", 16, "alignment in `bytes`, a power of two")
-	lib := fs.String("lib", "", "the `library` whose classes count (default: libgranary.so beside this command, or installed)")
+	lib := fs.String("lib", "", "the `library` whose size classes are shown (default: libgranary.so beside this command, or installed)")
 	return cli.Arguments(1, -1, "one or more sizes in bytes, as in `granary size 100 64KiB`", func(_ context.Context, env cli.Env, args []string) error {
 		if *align == 0 || *align&(*align-1) != 0 {
 			return cli.Usagef("--align %d is not a power of two: give 16, 32, 64 ...", *align)

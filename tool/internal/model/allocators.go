@@ -21,7 +21,7 @@ type choice struct {
 func chosen(fs *pflag.FlagSet) choice {
 	return choice{
 		fs.String("allocator", "", "only these `names`, separated by commas: glibc, jemalloc, jemalloc-redis (the one in Redis' sources), tcmalloc, google-tcmalloc, mimalloc, granary"),
-		fs.String("lib", "", "the `library` whose classes Granary has (default: libgranary.so beside this command, or installed)"),
+		fs.String("lib", "", "the `library` whose size classes the column granary uses (default: libgranary.so beside this command, or installed)"),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // Rax is the command `granary model rax`.
 var Rax = cli.Command{
 	Name: "model rax", Usage: "--keys N --key FORM [options]",
-	Summary: "show how many nodes and bytes a radix tree of Redis (rax) has for keys of a form",
+	Summary: "show how many nodes and bytes a radix tree of Redis (rax) has for keys of a given form",
 	About: "A form is " + redis.Forms + ". The number of nodes is exact for running numbers and an expectation for random keys; its standard deviation is printed. " +
 		"With --slots the keys are those of the first slots of Redis Cluster among --keys numbers, two bytes of the slot in front.",
 	Examples: []cli.Example{
@@ -31,9 +31,9 @@ func raxSetup(fs *pflag.FlagSet) cli.Action {
 	o := outputs(fs)
 	keys := fs.String("keys", "", "how many `keys`, as in 20k or 15M")
 	form := fs.String("key", "uuid", "the `form` of keys")
-	slots := fs.Int("slots", 0, "keys of the first `N` of 16384 slots, among so many keys")
+	slots := fs.Int("slots", 0, "only those of these keys that are in the first `N` of 16384 slots")
 	values := fs.Bool("values", false, "each key has a value, as in streams")
-	early := fs.Bool("early", false, "nodes as Redis 4.0 laid them out, without padding")
+	early := fs.Bool("early", false, "nodes as in Redis 4.0, without padding")
 	return cli.Arguments(0, 0, "no argument", func(ctx context.Context, env cli.Env, _ []string) error {
 		n, err := parseNumber("keys", *keys, 1<<40, "keys", "model rax --keys 15M")
 		if err != nil {

@@ -29,8 +29,8 @@ func outputs(fs *pflag.FlagSet) output {
 	return output{
 		chosen(fs),
 		fs.Bool("json", false, "print JSON; sizes are bytes"),
-		fs.String("plot", "", "draw resident memory over the number into this `file`, .svg or .png"),
-		fs.String("memory", "16GiB", "add how much a machine of that `size` holds"),
+		fs.String("plot", "", "draw resident memory over the number of keys, items, elements or connections into this `file`, .svg or .png"),
+		fs.String("memory", "16GiB", "add the number for which a machine of this `size` has memory"),
 	}
 }
 

@@ -28,8 +28,8 @@ hold most.`,
 	Examples: []cli.Example{
 		{Line: "profile 812", Does: "sample for 30 seconds, then show the stacks whose objects are live"},
 		{Line: "profile 812 --http :0", Does: "as a web page with a flame graph, on this machine only"},
-		{Line: "profile 812 --pins", Does: "who keeps half-empty pages in memory"},
-		{Line: "profile 812 --cpu", Does: "who spends CPU time in the allocator"},
+		{Line: "profile 812 --pins", Does: "the code whose objects pin half-empty pages"},
+		{Line: "profile 812 --cpu", Does: "the functions that spend CPU time in the allocator"},
 		{Line: "profile 812 --seconds 120 -o heap.pb.gz", Does: "into a file for `granary profile view`, or pprof"},
 		{Line: "profile core.812 --svg flame.svg", Does: "of a process that died while it was sampling"},
 	},
@@ -50,7 +50,7 @@ func setup(fs *pflag.FlagSet) cli.Action {
 	fs.StringVar(&o.rate, "rate", "512KiB", "mean `distance` between samples: less is more exact, and costs more")
 	o.kinds = kindFlags(fs)
 	lifetime := fs.Bool("lifetime", false, "how long freed objects lived")
-	cpu := fs.Bool("cpu", false, "instead, who spends CPU time in the allocator")
+	cpu := fs.Bool("cpu", false, "instead, the functions that spend CPU time in the allocator")
 	o.out.flags(fs)
 	return cli.Arguments(1, 1, inspect.SubjectUsage, func(ctx context.Context, env cli.Env, args []string) error {
 		o.waits = func() bool { return fs.Changed("seconds") }

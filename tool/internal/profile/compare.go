@@ -21,10 +21,11 @@ import (
 var Compare = cli.Command{
 	Name: "compare", Usage: "BEFORE AFTER [options]", Takes: cli.Files,
 	Summary: "show what grew from one build of a program to the next",
-	About: `BEFORE and AFTER are profiles of two builds, as Pyroscope, Parca or this command write them; several of a build
-are separated by commas and added up. As each may be of any number of processes and of any time, a function counts by
-its share in its build: +2 points is 2 of 100 bytes more. Functions are matched by name, since addresses differ between
-builds. profile diff subtracts two profiles of one process, bench compare compares measurements, trace diff traces.`,
+	About: `BEFORE and AFTER are profiles of two builds, as Pyroscope, Parca or this command write them. Several profiles
+of one build are separated by commas and added up. As each may be of any number of processes and of any time, the
+command compares the share of a function in its build: +2 points are 2 of 100 bytes more. Functions are matched by
+name, since addresses differ between builds. profile diff subtracts two profiles of one process, bench compare
+compares measurements, trace diff compares traces.`,
 	Examples: []cli.Example{
 		{Line: "compare v1.pb.gz v2.pb.gz", Does: "the functions whose share of the memory in use grew most, first"},
 		{Line: "compare a1.pb.gz,a2.pb.gz b1.pb.gz,b2.pb.gz --alloc", Does: "of what is allocated, from two hosts each"},
@@ -42,7 +43,7 @@ func setupCompare(fs *pflag.FlagSet) cli.Action {
 	var o compareOptions
 	kinds := kindFlags(fs)
 	fs.BoolVar(&o.stacks, "stacks", false, "compare whole stacks instead of the functions that allocate")
-	fs.BoolVar(&o.absolute, "absolute", false, "compare sums instead of shares: only for as many processes and as much time")
+	fs.BoolVar(&o.absolute, "absolute", false, "compare sums instead of shares: only if both are of as many processes and as much time")
 	fs.IntVar(&o.limit, "limit", 20, "print at most this `number` of rows; 0: all")
 	fs.BoolVar(&o.json, "json", false, "print JSON; shares are of 1")
 	return cli.Arguments(2, 2, "the profiles of two builds: the earlier, then the later", func(ctx context.Context, env cli.Env, args []string) error {

@@ -25,7 +25,7 @@ var View = cli.Command{
 on this machine, found by build id, or from the servers in DEBUGINFOD_URLS.`,
 	Examples: []cli.Example{
 		{Line: "profile view heap.pb.gz --http :0", Does: "flame graph, graph, top, source in a web page"},
-		{Line: "profile view heap.pb.gz --alloc", Does: "who allocated most"},
+		{Line: "profile view heap.pb.gz --alloc", Does: "the code that allocated most"},
 		{Line: "profile view heap.pb.gz --pprof top,cum", Does: "a report of pprof's own"},
 	},
 	Setup: setupView,

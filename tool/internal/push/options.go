@@ -26,7 +26,7 @@ type Options struct {
 // Flags adds the options; the first of the protocols is the default.
 func (o *Options) Flags(fs *pflag.FlagSet, protocols []string, example string) {
 	fs.StringVar(&o.URL, "push", "", "`address` of the server, as "+example)
-	fs.StringVar(&o.Protocol, "protocol", protocols[0], "what the server speaks: `"+strings.Join(protocols, ", ")+"`")
+	fs.StringVar(&o.Protocol, "protocol", protocols[0], "the protocol of the server: `"+strings.Join(protocols, ", ")+"`")
 	fs.StringVar(&o.headers, "headers", "", "`file` of header lines for every request, as \"Authorization: Bearer TOKEN\"")
 	fs.StringSliceVar(&o.labels, "label", nil, "`name=value` added to everything that is sent")
 }

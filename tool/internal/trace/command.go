@@ -19,7 +19,7 @@ import (
 // Commands are those that read a trace: `granary trace info` and its neighbours.
 var Commands = []cli.Command{
 	{
-		Name: "trace info", Usage: "FILE [--json]", Summary: "summarise a trace", Takes: cli.Files,
+		Name: "trace info", Usage: "FILE [--json]", Summary: "summarize a trace", Takes: cli.Files,
 		About: "The trace is one that `granary record` wrote, or was still writing when it was killed.",
 		Examples: []cli.Example{
 			{Line: "trace info trace.gtr", Does: "calls, threads and peak"},
@@ -28,7 +28,7 @@ var Commands = []cli.Command{
 		Setup: infoSetup,
 	},
 	{
-		Name: "trace top", Usage: "FILE [--stacks] [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes a trace allocates, or where", Takes: cli.Files,
+		Name: "trace top", Usage: "FILE [--stacks] [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes or stacks of a trace allocate most", Takes: cli.Files,
 		Examples: []cli.Example{
 			{Line: "trace top trace.gtr --by objects", Does: "the most frequent sizes first"},
 			{Line: "trace top trace.gtr --stacks", Does: "the stacks with the most live bytes at the peak, of a trace with stacks"},

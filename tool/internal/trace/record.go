@@ -24,7 +24,7 @@ import (
 var Record = cli.Command{
 	Name: "record", Usage: "[-o FILE] [options] [--] CMD [ARG...] | PID", Takes: cli.Programs,
 	Summary: "record every allocation of a program",
-	About: `The program runs with a recorder in front of its allocator, whichever that is. The trace holds sizes,
+	About: `The program runs on its own allocator, whichever that is, with a recorder loaded before it. The trace holds sizes,
 alignments, threads, times and the order of all calls, but no contents. It remains readable if the program or this
 command is killed. ` + "`granary trace info`" + ` summarises it. With --wait, nothing is recorded until
 ` + "`granary record PID`" + ` switches the recording on from outside. docs/guides/record-and-replay.md explains it.`,
@@ -60,10 +60,10 @@ func setupRecord(flags *pflag.FlagSet) cli.Action {
 	flags.StringVar(&o.lib, "lib", "", "the recorder's `library` (default: "+preload.RecorderName+" beside this command, or installed)")
 	flags.StringVar(&o.max, "max-bytes", "1GiB", "end the recording, not the program, when the file has this `size`")
 	flags.BoolVar(&o.last, "keep-last", false, "overwrite the oldest calls when the file has the size of --max-bytes, and go on recording")
-	flags.Uint64Var(&o.sample, "sample", 1, "record one object in `N`, chosen by its address")
+	flags.Uint64Var(&o.sample, "sample", 1, "record all calls on one address in `N`")
 	flags.BoolVar(&o.stacks, "stacks", false, "record the stack of each allocation; with --sample this costs little")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
-	flags.BoolVar(&o.anonymous, "anonymous", false, "drop the names of the program and its allocator, and the process id, from the trace")
+	flags.BoolVar(&o.anonymous, "anonymous", false, "omit the names of the program and its allocator, and the process id, from the trace")
 	flags.BoolVar(&o.wait, "wait", false, "record nothing until `granary record PID` switches the recording on")
 	flags.Float64Var(&o.seconds, "seconds", 0, "record a running process for so many `seconds` (default: until Ctrl-C)")
 	flags.BoolVar(&o.raw, "raw", false, "leave the trace as the recorder writes it, larger")

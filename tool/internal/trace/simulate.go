@@ -18,10 +18,9 @@ import (
 // Simulate is the command `granary simulate`.
 var Simulate = cli.Command{
 	Name: "simulate", Usage: "FILE [--set NAME=VALUE,VALUE...] [options]", Takes: cli.Files,
-	Summary: "find Granary's setting for a trace, and what it would need elsewhere",
+	Summary: "find the best setting of Granary for a trace, and its memory on other machines",
 	About: `The calls of the trace are made in the library's own layers, over a machine that is simulated: pages, clock, CPUs. No
-object is accessed, so this is much faster than the program, also for machines that are not there. Every combination of the
-values of --set, under all of --classes, is simulated. docs/guides/record-and-replay.md says what is not modeled.`,
+object is accessed, so this is much faster than the program, also for machines that are not there. It simulates every combination of the values of --set, with each of --classes. docs/guides/record-and-replay.md says what is not modeled.`,
 	Examples: []cli.Example{
 		{Line: "simulate trace.gtr", Does: "with the defaults, on this machine"},
 		{Line: "simulate trace.gtr --set dirty_decay_ms=0,1000,10000 --goal rss", Does: "find the decay time for the least memory"},

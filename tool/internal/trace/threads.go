@@ -12,8 +12,8 @@ import (
 )
 
 var threads = cli.Command{
-	Name: "trace threads", Usage: "FILE [--rows N] [--json]", Summary: "show which threads of a trace free whose objects", Takes: cli.Files,
-	About:    "Threads are numbered in the order of their first events. An object that realloc moves or resizes counts as freed by the thread of that call.",
+	Name: "trace threads", Usage: "FILE [--rows N] [--json]", Summary: "show which threads of a trace free objects of other threads", Takes: cli.Files,
+	About:    "Threads are numbered in the order of their first events. If realloc moves or resizes an object, it counts as freed by the thread of this call.",
 	Examples: []cli.Example{{Line: "trace threads trace.gtr", Does: "pairs of threads, the most objects first"}},
 	Setup:    threadsSetup,
 }

@@ -57,7 +57,7 @@ func (o *Options) Register(fs *pflag.FlagSet, rounds Rounds) {
 	fs.Var(&o.Allocators, "allocators", "names separated by commas, NAME=PATH[,VARIABLE=VALUE...], or NAME:SETTING=VALUE[+SETTING=VALUE...] (default: all that are found)")
 	fs.BoolVar(&o.Variants, "variants", false, "also the settings that people use: "+strings.Join(allocators.Variants, ", "))
 	fs.StringVar(&o.JSON, "json", "", "write everything measured to this `file`")
-	fs.StringVar(&o.Out, "out", "", "write results and report into this `folder`; rounds that it holds already are added to")
+	fs.StringVar(&o.Out, "out", "", "write results and report into this `folder`; adds rounds to those that it already contains")
 	fs.StringVar(&o.Goal, "goal", "rss", "the `goal` whose advice comes first: rss, throughput, p99 or cpu")
 	fs.StringVar(&o.Lib, "lib", "", "the `library` measured as granary (default: libgranary.so beside this command, or installed)")
 }

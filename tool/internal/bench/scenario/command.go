@@ -36,7 +36,7 @@ func (s Scenario) Declare(fs *pflag.FlagSet) *Invocation {
 	in.Register(fs, s.Rounds)
 	fs.BoolVar(&in.long, "long", false, "a larger run, of hours")
 	fs.StringVar(&in.tune, "tune", "", "search the settings of this allocator that serve the goal best, by `name`")
-	fs.DurationVar(&in.budget, "budget", 0, "begin nothing that would end after this time (default: none, with --quick 2m50s)")
+	fs.DurationVar(&in.budget, "budget", 0, "start no run that would end after this time (default: none, with --quick 2m50s)")
 	fs.BoolVar(&in.cpu, "cpu", false, "sample the server's CPU time by function: a table and flame graphs in the report, and pprof's files beside it; needs --out")
 	in.given = registerParams(fs, s.Params)
 	return in

@@ -29,7 +29,7 @@ var coldData = scenario.Scenario{
 		{Name: "size", Kind: scenario.Number, Full: "100", Least: 1, Help: "size of the values, in bytes"},
 		{Name: "rate", Kind: scenario.Number, Full: "2000", Least: 100, Help: "requests a second, of 50 keys each"},
 		{Name: "connections", Kind: scenario.Number, Full: "16", Least: 1, Help: "connections of the clients"},
-		{Name: "time", Kind: scenario.Duration, Full: "15s", Quick: "6s", Long: "60s", Help: "of each load; memory is cold after a third of it"},
+		{Name: "time", Kind: scenario.Duration, Full: "15s", Quick: "6s", Long: "60s", Help: "duration of each load; memory is cold after a third of it"},
 	},
 	Privileged: true,
 	Prepare:    prepareCold,

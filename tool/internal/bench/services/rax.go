@@ -24,8 +24,8 @@ var rax = scenario.Scenario{
 	Rounds: measure.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "cc", Package: "gcc"}, {Program: "apt-get", Package: "apt"}, {Program: "tar", Package: "tar"}},
 	Params: []scenario.Param{
-		{Name: "numbers", Kind: scenario.Number, Full: "1000000", Quick: "200000", Least: 1000, Help: "keys of six digits"},
-		{Name: "uuids", Kind: scenario.Number, Full: "2000000", Quick: "200000", Long: "15001367", Least: 1000, Help: "keys of a slot's two bytes and 32 random hexadecimal digits"},
+		{Name: "numbers", Kind: scenario.Number, Full: "1000000", Quick: "200000", Least: 1000, Help: "number of keys of six digits"},
+		{Name: "uuids", Kind: scenario.Number, Full: "2000000", Quick: "200000", Long: "15001367", Least: 1000, Help: "number of keys of a slot's two bytes and 32 random hexadecimal digits"},
 		{Name: "source", Kind: scenario.Words, Help: "the folder that holds rax.c"},
 	},
 	Prepare: prepareRax,

@@ -14,12 +14,12 @@ var soak = scenario.Scenario{
 	Name:    "soak",
 	Summary: "compare allocators over days of a service's load, simulated in minutes",
 	About: "Sizes drift from day to day, most objects die young and some live for days, load rises and falls with the hour. " +
-		"Shown are RSS for each live byte at noon and by night, and how much worse the nights become.",
+		"Shown are RSS for each live byte at noon and by night, and the ratio of the last night to the first.",
 	Rounds: measure.Rounds{Full: 5, Quick: 3},
 	Needs:  []scenario.Need{{Program: "soak"}},
 	Params: []scenario.Param{
-		{Name: "days", Kind: scenario.Number, Full: "7", Quick: "2", Long: "28", Least: 2, Help: "how many"},
-		{Name: "seconds", Kind: scenario.Number, Full: "10", Quick: "4", Long: "60", Least: 1, Help: "how long a day takes"},
+		{Name: "days", Kind: scenario.Number, Full: "7", Quick: "2", Long: "28", Least: 2, Help: "number of simulated days"},
+		{Name: "seconds", Kind: scenario.Number, Full: "10", Quick: "4", Long: "60", Least: 1, Help: "seconds that a simulated day takes"},
 		{Name: "mib", Kind: scenario.Number, Full: "200", Quick: "50", Long: "500", Least: 1, Help: "MiB that are live at noon"},
 		{Name: "threads", Kind: scenario.Number, Full: "4", Least: 1, Help: "threads of the service"},
 	},
