@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # fast_path.sh [--update]: counts the instructions of a warm malloc(40), free and the operators in
 # the built library, and of the same calls of a scoped heap, and compares them with
-# core/test/golden/fast_path.x86_64.txt. A count above its
-# golden fails; a compiler other than the one the golden was made with is held to its limit only.
-# Each must begin on a cache line of its own: off it, the same instructions took a third longer. And
-# the addresses of the thread's words must not be read from the last line of a page (core/apart.ld).
+# core/test/golden/fast_path.x86_64.txt. A count above that
+# of the golden file fails; under another compiler than that of the golden file, a count above the limit.
+# Each function must begin on a cache line of its own: otherwise the same instructions took a third
+# longer. And the addresses of the thread's words must not be in the last line of a page (core/apart.ld).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 golden=core/test/golden/fast_path.x86_64.txt

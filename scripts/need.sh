@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# need.sh SET...: provides what the sets of scripts/need.tsv name. It prints each missing package with its purpose, then
+# need.sh SET...: installs the packages in the named sets of scripts/need.tsv. It prints each missing package with its purpose, then
 # installs them if it runs as root or sudo needs no password; otherwise it prints the command to run. INSTALL=no: print
 # and fail. NEED_TABLE replaces the table, for the test.
 set -euo pipefail

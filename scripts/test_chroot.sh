@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages with apt in a bare Debian, and runs there every command that `granary help -a` lists, as
 # scripts/installed_commands.tsv says. Nothing of the sources is reachable. Builds the packages unless KEEP=yes.
-# With `--servers [SCENARIO...]` it also installs what each scenario asks for, and measures in short sizes.
+# With `--servers [SCENARIO...]` it also installs the packages that each scenario requires, and measures at short sizes.
 # Exit code 77: something is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -2,7 +2,7 @@
 // from malloc, resident set readers, a latency histogram and the one output format.
 //
 // Output: lines `metric <name> <value> <unit>` on standard output, and `point <name> <seconds>
-// <bytes>` for what changes over time. Bookkeeping is in Mapped<T>,
+// <bytes>` for values over time. Bookkeeping is in Mapped<T>,
 // which comes from mmap; OwnRss() subtracts it, so that the reported RSS is that of the allocator.
 #pragma once
 

@@ -2,8 +2,9 @@
 // operations. Each slot holds one object at a time; the operations on a slot, of all threads, take
 // turns, so that an object is freed after it was allocated whatever the threads' speeds.
 //
-// A sequence: the same for the program simulate, which runs all threads on one. It has one list, in
-// the order of the trace. tool/internal/trace/replay_plan.go writes both.
+// A sequence: the trace as prepared for the program simulate, which makes the calls of all threads
+// in one. It has one list of operations, in the order of the trace.
+// tool/internal/trace/replay_plan.go writes both.
 #pragma once
 
 #include <cstdint>

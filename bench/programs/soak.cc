@@ -1,10 +1,10 @@
 // Days of a service in minutes: sizes drift from day to day, most objects die young and some live
-// for days, load rises and falls with the hour, and by night most of what was there is gone.
+// for days, load rises and falls with the hour, and by night most objects have been freed.
 //
 //   soak days=7 seconds=10 mib=200 threads=4
 //
-// `seconds` is how long a day takes, `mib` how much is live at noon. Prints RSS and the bytes asked
-// for at noon and by night of each day as `point NAME DAY BYTES`, and metrics at the end.
+// `seconds` is how long a day takes, `mib` how much is live at noon. Prints RSS and the requested
+// bytes at noon and by night of each day as `point NAME DAY BYTES`, and metrics at the end.
 #include <cmath>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Names of arenas, of caches that a program makes itself, and of the classes of sizes.
+// Names of arenas, of caches that a program makes itself, and of size classes.
 #include <sys/mman.h>
 
 #include "row.h"

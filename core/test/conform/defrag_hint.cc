@@ -1,5 +1,6 @@
 // Active defragmentation as Redis does it: for each object that can move, Redis calls
-// je_get_defrag_hint, and if told so moves the object without the caches, until no move helps.
+// je_get_defrag_hint and, if the result says so, moves the object past the caches, until no move
+// helps.
 #include <jemalloc/jemalloc.h>
 
 #include "check.h"

@@ -3,7 +3,7 @@
  *
  * A single step stops the thread, and the kernel then aborts a restartable sequence it was in. The
  * tracer forgets the sequence at each stop (it clears rseq_cs), so the child runs through it as it
- * would undisturbed; nothing else runs on the child's CPU's cache. */
+ * would undisturbed; no other thread uses the cache of the child's CPU. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // What the kernel charges a process for under strict overcommit (vm.overcommit_memory=2): its
-// writable private mappings. They follow what the process uses, in every mode; and no request is
-// refused while there is room.
+// writable private mappings. The charge follows what the process uses, in every mode, and no
+// request is refused while the limit has room.
 #include <malloc.h>
 
 #include <vector>

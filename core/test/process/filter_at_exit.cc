@@ -1,5 +1,5 @@
 // A program of one thread that forbids itself every system call but those of its output: it may
-// free what it has, and exit must call nothing new, or the output that is still buffered is lost.
+// free its objects, and exit must make no other system call, or the buffered output is lost.
 #include "churn.h"
 #include "system_call_filter.h"
 

@@ -1,6 +1,6 @@
 // A memory cgroup without swap kills a process that exceeds its limit. A heap that fills two thirds
-// of the limit with one size after another must therefore move the pages from class to class, not
-// collect them.
+// of the limit with one size after another must therefore reuse the pages of one class for the
+// next, not keep them.
 #include "cgroup.h"
 #include "oom.h"
 

@@ -1,4 +1,5 @@
-// RLIMIT_DATA limits private writable memory. As RLIMIT_AS, set before the start and while running.
+// RLIMIT_DATA, which limits private writable memory, set before the program starts and lowered
+// while it runs: null and ENOMEM, no damage, as under RLIMIT_AS.
 #include "oom.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Where the C library does not register threads for restartable sequences, the library does: the
 // threads share one cache for each CPU. With option rseq:false, and for threads that registered a
-// structure of their own before, it does without.
+// structure of their own before, it registers none.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>

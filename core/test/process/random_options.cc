@@ -1,6 +1,6 @@
 // Random sets of options x random programs: each program runs in a process that starts with its
-// set, with a seed that --seed repeats, and may meet refusals but no damage. --sets N for more of
-// them.
+// set, with a seed that --seed repeats. Allocations may fail, but no object is damaged. --sets N
+// for more of them.
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Sampled guards: switched on in a running process, every access that must not be is reported with
+// Sampled guards: switched on in a running process, every invalid access is reported with
 // the stacks, the program's own handler of SIGSEGV is called after that, and nothing stays behind
 // when they are switched off.
 #include <malloc.h>

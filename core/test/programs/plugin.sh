@@ -1,7 +1,7 @@
 #!/bin/sh
 # A program on the C library's heap opens a plugin that libgranary.a is linked into, lets threads use
 # its heap, and closes it: the plugin stays, with its background thread, its handlers for fork and
-# the end of threads, and what the kernel writes for its threads.
+# the end of threads, and the areas that the kernel writes to for its threads.
 set -eu
 . "$(dirname "$0")/lib.inc"
 need cc

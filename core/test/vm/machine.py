@@ -1,4 +1,4 @@
-"""Boots one machine with one group of tests and reads from its console what became of each test."""
+"""Boots one machine with one group of tests and reads the outcome of each test from its console."""
 
 import collections
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests in virtual machines: kernels, CPUs and settings that this machine has not.
+"""Runs the tests in virtual machines: kernels, CPUs and settings that this machine does not have.
 
     vm.py run [MACHINE...]   boots the machines (all but the short ones), and prints the table
     vm.py short              boots the machines of the short form
