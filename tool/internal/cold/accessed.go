@@ -35,7 +35,7 @@ type Source interface {
 	Close() error
 }
 
-// A Cost is the time of samples. While accesses are forgotten, mmap and munmap of the process wait, page faults do not.
+// A Cost is the CPU time of samples, and for how long they kept the process waiting. While accesses are forgotten, mmap and munmap of the process wait, page faults do not.
 type Cost struct {
 	Reading    time.Duration
 	Forgetting time.Duration

@@ -3,6 +3,7 @@ package cold
 import (
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,5 +56,27 @@ func TestMerged(t *testing.T) {
 	got := merged([]Range{{90, 95}, {10, 20}, {28, 30}, {31, 40}, {12, 15}}, 8)
 	if want := []Range{{10, 40}, {90, 95}}; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("merged to %v", got)
+	}
+}
+
+// A busy machine lets a sample wait. If that counted as its cost, the next interval would be a hundred times as long.
+func TestWaitingIsNoCost(t *testing.T) {
+	process, err := openAdviser(os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() {
+		if err := process.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	const wait = 200 * time.Millisecond
+	f := forgetter{process: process, read: func([]Range, func(Range, bool)) error {
+		time.Sleep(wait)
+		return nil
+	}}
+	cost, err := f.Sample(nil, func(Range, bool) {})
+	if err != nil || cost.Total() <= 0 || cost.Total() >= wait {
+		t.Errorf("a sample that waited for %v cost %+v, %v", wait, cost, err)
 	}
 }

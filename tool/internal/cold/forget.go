@@ -1,6 +1,7 @@
 package cold
 
 import (
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,8 +29,12 @@ func (f *forgetter) PageOut(ranges []Range) error {
 	return err
 }
 
+// Sample costs the CPU time of its thread. Time in which a busy machine lets the thread wait is no cost to the process,
+// and must not make the next interval longer.
 func (f *forgetter) Sample(ranges []Range, visit func(r Range, accessed bool)) (c Cost, err error) {
-	start := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := threadTime()
 	var hot []Range
 	err = f.read(ranges, func(r Range, accessed bool) {
 		visit(r, accessed)
@@ -41,7 +46,7 @@ func (f *forgetter) Sample(ranges []Range, visit func(r Range, accessed bool)) (
 			}
 		}
 	})
-	c.Reading = time.Since(start)
+	c.Reading = threadTime() - start
 	if err != nil {
 		return c, err
 	}
@@ -49,6 +54,15 @@ func (f *forgetter) Sample(ranges []Range, visit func(r Range, accessed bool)) (
 	if err == nil && f.after != nil {
 		err = f.after(ranges)
 	}
-	c.Forgetting = time.Since(start) - c.Reading
+	c.Forgetting = threadTime() - start - c.Reading
 	return c, err
+}
+
+// threadTime is the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0 // every kernel has this clock
+	}
+	return time.Duration(t.Nano())
 }
