@@ -67,7 +67,7 @@ func TestWhatDoesNotBelongTogetherIsRefused(t *testing.T) {
 	if err := os.WriteFile(other, []byte(`{"schema":"else/9"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(other); err == nil || !strings.Contains(err.Error(), `has the schema "else/9"; this version reads granary-bench/2`) {
+	if _, err := Read(other); err == nil || !strings.Contains(err.Error(), `has the schema "else/9"; this version reads granary-bench/3`) {
 		t.Errorf("err = %v", err)
 	}
 }

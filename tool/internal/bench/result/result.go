@@ -16,7 +16,7 @@ import (
 )
 
 // Schema names the layout of the JSON file.
-const Schema = "granary-bench/2"
+const Schema = "granary-bench/3"
 
 // Better is the direction of a metric: whether a lower or a higher value is preferable.
 type Better string
@@ -44,7 +44,7 @@ type Key struct{ Phase, Metric string }
 
 // An Observation is one measured value.
 type Observation struct {
-	Allocator string  `json:"contender"`
+	Allocator string  `json:"allocator"`
 	Round     int     `json:"round"`
 	Phase     string  `json:"phase"`
 	Metric    string  `json:"metric"`
@@ -53,7 +53,7 @@ type Observation struct {
 
 // A Series is a value over time, in seconds since its phase began.
 type Series struct {
-	Allocator string       `json:"contender"`
+	Allocator string       `json:"allocator"`
 	Round     int          `json:"round"`
 	Phase     string       `json:"phase"`
 	Metric    string       `json:"metric"`
@@ -63,7 +63,7 @@ type Series struct {
 
 // A Histogram counts measurements by their time and their value.
 type Histogram struct {
-	Allocator string  `json:"contender"`
+	Allocator string  `json:"allocator"`
 	Round     int     `json:"round"`
 	Phase     string  `json:"phase"`
 	Metric    string  `json:"metric"`
@@ -83,7 +83,7 @@ type Bucket struct {
 // A Failure records why an allocator has no values from a given round on.
 type Failure struct {
 	Subject   string `json:"subject,omitempty"`
-	Allocator string `json:"contender"`
+	Allocator string `json:"allocator"`
 	Round     int    `json:"round"`
 	Reason    string `json:"reason"`
 }
@@ -136,7 +136,7 @@ func (s *Sample) Empty() bool { return len(s.order) == 0 }
 
 // A Run is one visit of one allocator, and the activity of the rest of the machine.
 type Run struct {
-	Allocator string    `json:"contender"`
+	Allocator string    `json:"allocator"`
 	Round     int       `json:"round"`
 	Started   time.Time `json:"started"`
 	Seconds   float64   `json:"seconds"`
@@ -168,7 +168,7 @@ type Results struct {
 	Rounds       int                    `json:"rounds"`
 	Settings     map[string]any         `json:"settings"`
 	Machine      Machine                `json:"machine"`
-	Allocators   []allocators.Allocator `json:"contenders"`
+	Allocators   []allocators.Allocator `json:"allocators"`
 	Rows         []Row                  `json:"rows"`
 	Observations []Observation          `json:"observations"`
 	Sessions     []Session              `json:"sessions,omitempty"`

@@ -21,7 +21,7 @@ var meanings = map[string]map[string]string{
 		"rounds":       "finished rounds",
 		"settings":     "the scenario's parameters by name",
 		"machine":      "where the first session ran",
-		"contenders":   "the allocators, in the order of the columns",
+		"allocators":   "the allocators, in the order of the columns",
 		"rows":         "the compared metrics, in the order of the tables",
 		"observations": "every measured value",
 		"sessions":     "each call of the command that added rounds",
@@ -45,29 +45,29 @@ var meanings = map[string]map[string]string{
 		"better": "lower, higher, or nothing for a metric without a preference",
 	},
 	"Observation": {
-		"contender": "an allocator's name", "round": "from 0", "phase": "of the row", "metric": "of the row", "value": "in the row's unit",
+		"allocator": "an allocator's name", "round": "from 0", "phase": "of the row", "metric": "of the row", "value": "in the row's unit",
 	},
 	"Session": {"started": "when", "version": "of the command", "machine": "where"},
 	"Run": {
-		"contender": "an allocator's name", "round": "from 0", "started": "when", "seconds": "how long, s",
+		"allocator": "an allocator's name", "round": "from 0", "started": "when", "seconds": "how long, s",
 		"own_cpu_seconds":    "CPU time of the server, its load and the command, s",
 		"others_cpu_seconds": "CPU time of every other process, s", "stolen_seconds": "CPU time that the hypervisor gave to other machines, s",
 		"throttled_seconds": "for how long a CPU limit of the control group held threads back, s",
 		"load_after":        "/proc/loadavg at the end",
 	},
 	"Series": {
-		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the plotted quantity",
+		"allocator": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the plotted quantity",
 		"unit": "of the second number of a point",
 		"points": "pairs: seconds since the phase began (a share for `" + MetricCurve + "`, a day for `by day`), value; `" + MetricRunRSS +
 			"` is relative to the start of the run, and `" + MetricSpan + "` has the two times of the phase in the run",
 	},
 	"Histogram": {
-		"contender": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the measured quantity", "unit": "of the values",
+		"allocator": "an allocator's name", "round": "from 0", "phase": "where it was taken", "metric": "the measured quantity", "unit": "of the values",
 		"interval_seconds": "the length of an interval, s", "buckets": "the counts, ascending by interval and value; empty buckets are left out",
 	},
 	"Bucket": {"i": "the interval, from 0", "le": "the upper bound of the values", "n": "the number of measurements"},
 	"Failure": {
-		"subject": "the program, in scenarios with several", "contender": "an allocator's name", "round": "the first without values, from 0", "reason": "the cause",
+		"subject": "the program, in scenarios with several", "allocator": "an allocator's name", "round": "the first without values, from 0", "reason": "the cause",
 	},
 }
 
