@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bitset>
 #include <random>
 
@@ -79,6 +80,61 @@ TEST(Bits, RunsAreMaximalAndInOrder) {
     }
     for (; at < limit; ++at) ASSERT_NE(model[at], value);
   }
+}
+
+TEST(Bits, FieldsAgreeWithABitset) {
+  std::mt19937_64 random(2);
+  for (int step = 0; step < 3000; ++step) {
+    uint64_t words[kBits / 64] = {random(), random(), random(), random()};
+    std::bitset<kBits> model = ToSet(words);
+    const size_t first = random() % kBits;
+    const size_t count = std::min<size_t>(random() % 65, kBits - first);
+    const uint64_t field = BitsAt(words, first, count);
+    for (size_t i = 0; i < 64; ++i) {
+      ASSERT_EQ(((field >> i) & 1) != 0, i < count && model[first + i]);
+    }
+    const uint64_t more = count == 0 ? 0 : random() & MaskOf(0, static_cast<unsigned>(count));
+    SetBitsAt(words, first, more);
+    for (size_t i = 0; i < count; ++i)
+      model[first + i] = model[first + i] || ((more >> i) & 1) != 0;
+    ASSERT_EQ(ToSet(words), model);
+  }
+}
+
+TEST(Bits, RunBeginIsAfterTheLastOtherBit) {
+  std::mt19937_64 random(4);
+  for (int step = 0; step < 3000; ++step) {
+    const uint64_t sparse = random() & random() & random() & random();
+    uint64_t words[kBits / 64] = {sparse, step % 3 == 0 ? 0 : ~sparse, 0, ~uint64_t{0}};
+    const std::bitset<kBits> model = ToSet(words);
+    const size_t end = random() % (kBits + 1);
+    const bool value = step % 2 == 0;
+    size_t begin = end;
+    while (begin > 0 && model[begin - 1] == value) --begin;
+    ASSERT_EQ(RunBegin(words, end, value), begin);
+  }
+}
+
+TEST(RunSet, AgreesWithRunsFoundBitByBit) {
+  std::mt19937_64 random(3);
+  for (int step = 0; step < 3000; ++step) {
+    uint64_t words[2] = {random(), random()};
+    for (int i = step % 4; i > 0; --i) {  // longer runs
+      for (uint64_t& word : words) word |= random();
+    }
+    if (step % 7 == 0) words[step % 2] = step % 3 == 0 ? ~uint64_t{0} : 0;
+    RunSet set(Uint128{words[1]} << 64 | words[0]);
+    for (BitRun run = NextRun(words, 0, 128, true); run.count > 0;
+         run = NextRun(words, run.first + run.count, 128, true)) {
+      ASSERT_FALSE(set.empty());
+      const BitRun taken = set.TakeLowest();
+      ASSERT_EQ(taken.first, run.first);
+      ASSERT_EQ(taken.count, run.count);
+    }
+    ASSERT_TRUE(set.empty());
+  }
+  RunSet full(~Uint128{0});
+  EXPECT_EQ(full.TakeLowest().count, 128u);
 }
 
 }  // namespace

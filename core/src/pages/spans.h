@@ -34,13 +34,12 @@ class Spans {
     if (core_->figures.Exceeds(granules)) return {};
     Tracker* const t = TrackerFor(granules, density);
     if (t == nullptr) return {};
-    const BitRun run = t->BestFit(granules);
-    Memory memory{t->Address(run.first)};
-    for (size_t i = 0; i < granules && i < 64; ++i) {
-      memory.dirty |= uint64_t{AllSet(t->dirty, run.first + i, 1)} << i;
-    }
+    const auto [run, other] = t->BestFit(granules);
+    const Memory memory{t->Address(run.first),
+                        BitsAt(t->dirty, run.first, granules < 64 ? granules : 64)};
     const size_t dirty = t->UseDirty(run.first, granules);
-    ListOf(t).Insert(t);
+    const size_t rest = run.count - granules;
+    ListOf(t).Relink(t, rest > other ? rest : other);
     core_->figures.Use(granules, dirty);
     core_->figures.Grow(granules - dirty);
     return memory;
@@ -52,16 +51,9 @@ class Spans {
     Tracker* const t = core_->map->TrackerAt(p);
     const size_t first = static_cast<size_t>(static_cast<char*>(p) - t->base) / kGranule;
     GRANARY_DCHECK(AllSet(t->used, first, granules));
-    ListOf(t).Remove(t);
     t->Unuse(first, granules);
-    size_t held = 0;
-    for (size_t i = 0; i < granules; ++i) {
-      if (i < 64 && ((dirty >> i) & 1) == 0) continue;
-      t->MarkDirty(first + i, 1);
-      ++held;
-    }
-    core_->figures.Unuse(granules, held);
-    Put(t);
+    core_->figures.Unuse(granules, t->MarkDirty(first, granules, dirty));
+    Relink(t, t->FreeAround(first, granules));
   }
 
   // Purges the first dirty run of t, a tracker with spans. Called with the lock, and releases it;
@@ -69,9 +61,8 @@ class Spans {
   GRANARY_COLD size_t PurgeRun(Tracker* t) noexcept {
     const BitRun run = NextRun(t->dirty, 0, Tracker::kGranules, true);
     const bool splits = huge_->NoteSplit(t);
-    ListOf(t).Remove(t);
     t->UseDirty(run.first, run.count);
-    ListOf(t).Insert(t);
+    ListOf(t).Relink(t, t->LongestFree());
     core_->figures.Use(run.count, run.count);
     {
       typename Transit<System>::Unlocked out(*transit_);
@@ -80,35 +71,34 @@ class Spans {
       PurgeOrClear<System>(p, run.count * kGranule);
     }
     core_->figures.Purged(run.count);
-    ListOf(t).Remove(t);
     t->Unuse(run.first, run.count);
     core_->figures.Unuse(run.count, 0);
-    Put(t);
+    Relink(t, t->FreeAround(run.first, run.count));
     return run.count * kGranule;
   }
 
  private:
   TrackersByFit& ListOf(const Tracker* t) { return lists_[t->huge_allowed ? 1 : 0]; }
 
-  // Returns the tracker to its list, or to the free runs if it has no span.
-  void Put(Tracker* t) noexcept {
-    if (t->used_count > 0) return ListOf(t).Insert(t);
+  // Call it after a span of t became free, part of a run of `free` granules. A tracker without
+  // spans goes to the free runs.
+  void Relink(Tracker* t, size_t free) noexcept {
+    if (t->used_count > 0) return ListOf(t).Relink(t, free > t->longest ? free : t->longest);
+    ListOf(t).Remove(t);
     filled_->CountDirty(t);
     core_->free.Add(t, 1);
   }
 
-  // Takes a tracker with so many consecutive free granules out of its list; nullptr if the system
-  // refuses.
+  // A tracker with so many consecutive free granules; nullptr if the system refuses.
   Tracker* TrackerFor(size_t granules, Density density) noexcept {
     do {
-      if (Tracker* const t = Find(granules, density); t != nullptr) {
-        ListOf(t).Remove(t);
-        return t;
-      }
+      if (Tracker* const t = Find(granules, density); t != nullptr) return t;
       if (Tracker* const t = space_->Take(1, kTrackerBytes, density); t != nullptr) {
         t->BeginUse(State::kSpans);
         filled_->Note(t);
         if (t->huge_allowed) huge_->NoteFresh(t);
+        t->longest = Tracker::kGranules;
+        ListOf(t).Insert(t);
         return t;
       }
     } while (transit_->Await());

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -24,6 +25,7 @@ struct Tracker {
   };
   static constexpr size_t kGranules = kGranulesPerTracker;
   static constexpr size_t kWords = DivideUp(kGranules, 64);
+  static_assert(kGranules <= 128, "Free is one number");
 
   char* base = nullptr;
   Tracker* next = nullptr;  // in a list of spans, or of dirty free trackers
@@ -88,23 +90,53 @@ struct Tracker {
     dirty_count = static_cast<uint16_t>(dirty_count + count - before);
   }
 
-  size_t LongestFree() const {
-    size_t best = 0;
-    for (BitRun run = NextRun(used, 0, kGranules, false); run.count > 0;
-         run = NextRun(used, run.first + run.count, kGranules, false)) {
-      if (run.count > best) best = run.count;
-    }
-    return best;
+  // Marks free granules that are not dirty: of the first 64 those with a bit in `those`, and all
+  // after them. Returns their number.
+  size_t MarkDirty(size_t first, size_t count, uint64_t those) {
+    const size_t begin = count < 64 ? count : 64;
+    those &= MaskOf(0, static_cast<unsigned>(begin));
+    SetBitsAt(dirty, first, those);
+    SetBits(dirty, first + begin, count - begin);
+    const size_t marked = static_cast<size_t>(std::popcount(those)) + count - begin;
+    dirty_count = static_cast<uint16_t>(dirty_count + marked);
+    return marked;
   }
 
-  // The smallest free run of at least `count` granules, the lowest address first.
-  BitRun BestFit(size_t count) const {
-    BitRun best{0, kGranules + 1};
-    for (BitRun run = NextRun(used, 0, kGranules, false); run.count > 0;
-         run = NextRun(used, run.first + run.count, kGranules, false)) {
-      if (run.count >= count && run.count < best.count) best = run;
+  RunSet Free() const {
+    Uint128 set = 0;
+    for (size_t w = 0; w < kWords; ++w) set |= Uint128{used[w]} << (w * 64);
+    return RunSet(~set & (~Uint128{0} >> (128 - kGranules)));
+  }
+
+  size_t LongestFree() const {
+    size_t longest = 0;
+    for (RunSet free = Free(); !free.empty();) {
+      const BitRun run = free.TakeLowest();
+      if (run.count > longest) longest = run.count;
     }
-    return best.count <= kGranules ? best : BitRun{};
+    return longest;
+  }
+
+  // The length of the free run with the free granules [first, first+count).
+  size_t FreeAround(size_t first, size_t count) const {
+    return FindBit(used, first + count, kGranules, true) - RunBegin(used, first, false);
+  }
+
+  // The smallest free run of at least `count` granules, the lowest address first, and the length of
+  // the longest other run.
+  struct Fit {
+    BitRun run;
+    size_t other = 0;
+  };
+  Fit BestFit(size_t count) const {
+    Fit fit{{0, kGranules + 1}, 0};
+    for (RunSet free = Free(); !free.empty();) {
+      BitRun run = free.TakeLowest();
+      if (run.count >= count && run.count < fit.run.count) std::swap(run, fit.run);
+      if (run.count <= kGranules && run.count > fit.other) fit.other = run.count;
+    }
+    if (fit.run.count > kGranules) fit.run = {};
+    return fit;
   }
 
   char* Address(size_t granule) const { return base + granule * kGranule; }
@@ -112,6 +144,7 @@ struct Tracker {
   void Verify() const {
     GRANARY_CHECK(CountBits(used, 0, kGranules) == used_count);
     GRANARY_CHECK(CountBits(dirty, 0, kGranules) == dirty_count);
+    if (state == State::kSpans) GRANARY_CHECK(longest == LongestFree());
     for (size_t w = 0; w < kWords; ++w) GRANARY_CHECK((used[w] & dirty[w]) == 0);
   }
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -41,14 +42,23 @@ TEST(Tracker, FindsTheSmallestRunThatFitsAndTheLongest) {
     size_t longest = 0;
     for (const BitRun& run : runs) longest = run.count > longest ? run.count : longest;
     ASSERT_EQ(t.LongestFree(), longest);
+    for (const BitRun& run : runs) {
+      const size_t inside = run.first + random() % run.count;
+      ASSERT_EQ(t.FreeAround(inside, random() % (run.first + run.count - inside) + 1), run.count);
+    }
     for (size_t count = 1; count <= Tracker::kGranules; ++count) {
       BitRun best{0, 0};
       for (const BitRun& run : runs) {
         if (run.count >= count && (best.count == 0 || run.count < best.count)) best = run;
       }
-      const BitRun found = t.BestFit(count);
-      ASSERT_EQ(found.count, best.count);
-      ASSERT_EQ(best.count == 0 ? 0 : found.first, best.first);
+      size_t other = 0;
+      for (const BitRun& run : runs) {
+        if (best.count == 0 || run.first != best.first) other = std::max(other, run.count);
+      }
+      const Tracker::Fit found = t.BestFit(count);
+      ASSERT_EQ(found.run.count, best.count);
+      ASSERT_EQ(found.run.first, best.first);
+      ASSERT_EQ(found.other, other);
     }
   }
 }
@@ -64,6 +74,26 @@ TEST(Tracker, CountsDirtyGranulesOnce) {
   t.Verify();
 }
 
+TEST(Tracker, MarksTheGranulesOfASpanThatAreDirty) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 300; ++round) {
+    const size_t first = random() % Tracker::kGranules;
+    const size_t count = random() % (Tracker::kGranules - first) + 1;
+    const uint64_t those = random();
+    Tracker t;
+    size_t expected = 0;
+    const size_t marked = t.MarkDirty(first, count, those);
+    for (size_t g = 0; g < Tracker::kGranules; ++g) {
+      const bool inside = g >= first && g < first + count;
+      const bool dirty = inside && (g - first >= 64 || ((those >> (g - first)) & 1) != 0);
+      ASSERT_EQ(AllSet(t.dirty, g, 1), dirty);
+      expected += dirty;
+    }
+    ASSERT_EQ(marked, expected);
+    t.Verify();
+  }
+}
+
 TEST(TrackerDeathTest, VerifyEndsWhenTheCountsAreWrong) {
   Tracker t;
   t.used_count = 1;
@@ -77,6 +107,7 @@ TEST(TrackersByFit, GiveTheTightestThenTheFullest) {
   for (Tracker& t : trackers) {
     Scatter(t, random, 2 + random() % 100);
     t.Use(FindBit(t.used, 0, Tracker::kGranules, false), 1);
+    t.longest = static_cast<uint16_t>(t.LongestFree());
     lists->Insert(&t);
   }
   for (size_t want = 1; want <= Tracker::kGranules; ++want) {
@@ -88,6 +119,15 @@ TEST(TrackersByFit, GiveTheTightestThenTheFullest) {
     ASSERT_EQ(found != nullptr, tightest != ~size_t{0});
     if (found == nullptr) continue;
     ASSERT_EQ(found->longest, tightest);
+  }
+  for (Tracker& t : trackers) {
+    Scatter(t, random, 2 + random() % 10);
+    lists->Relink(&t, t.LongestFree());
+  }
+  for (Tracker& t : trackers) {
+    const Tracker* const found = lists->Find(t.longest);
+    ASSERT_NE(found, nullptr);
+    ASSERT_EQ(found->longest, t.longest);
   }
   size_t count = 0;
   lists->ForEach([&](Tracker*) { ++count; });

@@ -14,8 +14,8 @@ namespace granary {
 
 class TrackersByFit {
  public:
+  // t->longest is set.
   void Insert(Tracker* t) {
-    t->longest = static_cast<uint16_t>(t->LongestFree());
     t->list = static_cast<uint16_t>(ListOf(*t));
     lists_[t->list].Push(t);
     SetBits(nonempty_, t->list, 1);
@@ -24,6 +24,15 @@ class TrackersByFit {
   void Remove(Tracker* t) {
     lists_[t->list].Remove(t);
     if (lists_[t->list].first() == nullptr) ClearBits(nonempty_, t->list, 1);
+  }
+
+  // Call it after the free granules of t changed, with the length of its longest free run. Few
+  // changes need another list, and only those touch the neighbours of t.
+  void Relink(Tracker* t, size_t longest) {
+    t->longest = static_cast<uint16_t>(longest);
+    if (ListOf(*t) == t->list) return;
+    Remove(t);
+    Insert(t);
   }
 
   // A tracker with a free run of at least `granules`; nullptr if there is none.
