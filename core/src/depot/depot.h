@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 
@@ -32,10 +33,7 @@ class Depot {
   }
 
   // The number of objects in a batch of class c. A class with batches of one has no magazines.
-  static constexpr size_t BatchOf(SizeClass c) {
-    const size_t fit = 32 * kKiB / kClassSize[c];
-    return fit < 1 ? 1 : fit > kMagazine ? kMagazine : fit;
-  }
+  static constexpr size_t BatchOf(SizeClass c) { return kBatches[c]; }
 
   // Fetches up to n <= kMagazine objects from a magazine or from the slabs, and returns their
   // number; 0 when the system refuses memory. The last object is the one to use first.
@@ -133,6 +131,14 @@ class Depot {
     void* objects[kMagazine];
   };
   static_assert(sizeof(Magazine) == 512);
+
+  static constexpr auto kBatches = [] {
+    std::array<uint8_t, kNumClasses> batches{};
+    for (SizeClass c = 1; c < kNumClasses; ++c) {
+      batches[c] = std::clamp<size_t>(32 * kKiB / kClassSize[c], 1, kMagazine);
+    }
+    return batches;
+  }();
 
   static constexpr size_t kMinMagazines = 4;
   static constexpr size_t kMaxBytes = 512 * kKiB;  // of one row

@@ -5,6 +5,7 @@
 // holds a pointer, an old pointer or kFiller.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,21 +21,34 @@ inline constexpr uint64_t kFiller = 1;
 // in the L1 cache of the CPU.
 inline constexpr size_t kReadySlots = kGroup;
 
-// Slots of the short region of a class: for at most 4 KiB of small objects, or for one medium
-// object.
-constexpr size_t ShortCapacity(SizeClass c) {
-  if (!IsSmall(c)) return 1;
-  const size_t fit = 4 * kKiB / kClassSize[c];
-  return fit > 8 ? 8 : fit < 2 ? 2 : fit;
+// The slots of the regions of each class, as a table: slow paths read it more often than they could
+// divide.
+struct Capacities {
+  std::array<uint8_t, kNumClasses> in_short{};
+  std::array<uint16_t, kNumClasses> in_long{};
+};
+
+consteval Capacities MakeCapacities() {
+  Capacities slots;
+  for (SizeClass c = 1; c < kNumClasses; ++c) {
+    const size_t few = IsSmall(c) ? std::clamp<size_t>(4 * kKiB / kClassSize[c], 2, 8) : 1;
+    const size_t many =
+        IsSmall(c) ? std::clamp<size_t>(128 * kKiB / kClassSize[c], few + 2, 1022) : 2;
+    slots.in_short[c] = static_cast<uint8_t>(few);
+    slots.in_long[c] = static_cast<uint16_t>(many);
+  }
+  return slots;
 }
 
-// Slots of the long region of a class: for at most 128 KiB of objects.
-constexpr size_t LongCapacity(SizeClass c) {
-  const size_t fit = 128 * kKiB / kClassSize[c];
-  const size_t minimum = ShortCapacity(c) + 2;
-  if (!IsSmall(c)) return 2;
-  return fit > 1022 ? 1022 : fit < minimum ? minimum : fit;
-}
+inline constexpr Capacities kCapacities = MakeCapacities();
+
+// Slots of the short region of a class: for at most 4 KiB of small objects, or for one medium
+// object.
+constexpr size_t ShortCapacity(SizeClass c) { return kCapacities.in_short[c]; }
+
+// Slots of the long region of a class: for at most 128 KiB of small objects, or for two medium
+// objects.
+constexpr size_t LongCapacity(SizeClass c) { return kCapacities.in_long[c]; }
 
 struct CacheLayout {
   std::array<uint16_t, kNumClasses> short_floor{};
