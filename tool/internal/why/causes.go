@@ -65,10 +65,11 @@ func (w Waterfall) lead(bytes uint64, lead, act string) string {
 
 // heading names the cause and its size. The row "live" includes memory that is not resident.
 func (w Waterfall) heading(c Cause) string {
-	if c.Key == "live" && w.Bytes("untouched") != 0 {
-		return fmt.Sprintf("%s (%s, of which %s is resident)", titles[c.Key], term.Bytes(uint64(w.Bytes("live"))), term.Bytes(c.Bytes))
+	resident := term.Bytes(c.Bytes)
+	if all := term.Bytes(uint64(max(0, w.Bytes("live")))); c.Key == "live" && all != resident {
+		return fmt.Sprintf("%s (%s, of which %s is resident)", titles[c.Key], all, resident)
 	}
-	return fmt.Sprintf("%s (%s)", titles[c.Key], term.Bytes(c.Bytes))
+	return fmt.Sprintf("%s (%s)", titles[c.Key], resident)
 }
 
 // remedy names the process; one that has ended has no remedy.
@@ -80,10 +81,11 @@ func (w Waterfall) remedy(text string) string {
 }
 
 func liveLead(y why) string {
-	if y.w.Bytes("untouched") != 0 {
-		return "live and resident: the program allocated it and has not freed it"
+	words := "live"
+	if term.Bytes(uint64(max(0, y.w.Bytes("live")))) != term.Bytes(y.bytes) {
+		words = "live and resident"
 	}
-	return "live: the program allocated it and has not freed it"
+	return words + ": the program allocated it and has not freed it"
 }
 
 func liveWhat(y why) string {

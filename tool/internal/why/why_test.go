@@ -160,10 +160,13 @@ func TestACauseSaysWhatOfLiveMemoryIsResident(t *testing.T) {
 	if want := "50 % of RSS (92 MiB of 184 MiB) is live and resident: "; !strings.HasPrefix(w.Summary, want) {
 		t.Errorf("the summary is %q, want %q", w.Summary, want)
 	}
-	all := Waterfall{PID: 812, RSS: 184 << 20, Steps: steps[:1]}
-	all.explain(&Heap{Snapshot: snapshot()}, nil)
-	if got := all.heading(all.Causes[0]); got != "live (93 MiB)" || strings.Contains(all.Summary, "resident") {
-		t.Errorf("without untouched memory the cause is %q, the summary %q", got, all.Summary)
+	for _, untouched := range []int64{0, -4096} { // nothing, and too little for a figure of its own
+		steps[1].Bytes = untouched
+		all := Waterfall{PID: 812, RSS: 184 << 20, Steps: steps}
+		all.explain(&Heap{Snapshot: snapshot()}, nil)
+		if got := all.heading(all.Causes[0]); got != "live (93 MiB)" || strings.Contains(all.Summary, "resident") {
+			t.Errorf("with %d bytes untouched the cause is %q, the summary %q", untouched, got, all.Summary)
+		}
 	}
 }
 
