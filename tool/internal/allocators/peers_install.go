@@ -61,7 +61,7 @@ func choose(env cli.Env, names []string, all bool) ([]Peer, error) {
 func offer(env cli.Env, rows []Peer) {
 	finder := MachineFinder(env, "")
 	found, _ := finder.Found()
-	t := term.Table{Header: []string{"NAME", "ALLOCATOR", "INSTALLED FROM", "STATE"}}
+	t := term.Table{Header: []string{"NAME", "ALLOCATOR", "INSTALLED FROM", "STATE"}, Spare: []int{1}}
 	for _, p := range rows {
 		from, state := "crate "+p.Crate+" "+p.Version, "-"
 		if p.Package != "" {

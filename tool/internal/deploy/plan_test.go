@@ -209,4 +209,9 @@ func TestRecipesForHostsWithoutSystemd(t *testing.T) {
 	var out bytes.Buffer
 	tellRecipes(&out, root, serviceOf("mariadb"), dropIn{preload: []string{"/usr/local/lib/libgranary.so.1"}, options: "dirty_decay_ms:500"})
 	testkit.Check(t, "testdata/recipes.golden", out.Bytes())
+	for _, long := range testkit.LongerThan(80, out.String()) {
+		if strings.HasSuffix(long, ":") { // others hold paths and settings, which are copied
+			t.Errorf("more than 80 letters: %q", long)
+		}
+	}
 }

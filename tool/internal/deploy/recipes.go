@@ -16,7 +16,7 @@ type recipe struct {
 
 var recipes = []recipe{
 	{"Docker, Kubernetes", []string{"/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io"}, func(_ Service, vars []string) []string {
-		out := []string{"in the Dockerfile (or `docker run -e`, `environment:` of compose, `env:` of a container):"}
+		out := []string{"in the Dockerfile (or `docker run -e`, `environment:`, `env:` of a pod):"}
 		for _, v := range vars {
 			out = append(out, "ENV "+v)
 		}
@@ -44,7 +44,7 @@ var recipes = []recipe{
 		return append(append([]string{"in the run script of " + s.Name + ", before exec:"}, exports(vars)...), "then: sv restart "+s.Name)
 	}},
 	{"an init script", []string{"/etc/init.d"}, func(s Service, vars []string) []string {
-		return append(append([]string{"at the end of /etc/default/" + s.Defaults + " (Debian) or /etc/sysconfig/" + s.Defaults + " (Red Hat):"}, exports(vars)...),
+		return append(append([]string{"at the end of /etc/default/" + s.Defaults + " (Red Hat: /etc/sysconfig/" + s.Defaults + "):"}, exports(vars)...),
 			"then: service "+s.Defaults+" restart")
 	}},
 	{"a shell", nil, func(_ Service, vars []string) []string { return []string{strings.Join(vars, " ") + " PROGRAM"} }},

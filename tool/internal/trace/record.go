@@ -168,12 +168,24 @@ func (o *recordOptions) makeRoom() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return errors.New("the trace cannot be written: " + err.Error()) // wrapped, it would be the program that does not exist
+			return unwritable(err)
 		}
 		file.Close()
 		return os.Remove(o.out)
 	}
 	return removeTrace(o.out)
+}
+
+// unwritable says why no trace can be made. It wraps nothing: a missing folder would be a missing program.
+func unwritable(err error) error {
+	var at *fs.PathError
+	switch {
+	case !errors.As(err, &at):
+		return errors.New("the trace cannot be written: " + err.Error())
+	case errors.Is(at.Err, fs.ErrNotExist):
+		return fmt.Errorf("the trace cannot be written: there is no folder %s", filepath.Dir(at.Path))
+	}
+	return fmt.Errorf("the trace %s cannot be written: %s", at.Path, at.Err.Error())
 }
 
 func removeTrace(path string) error {

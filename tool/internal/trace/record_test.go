@@ -334,7 +334,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"--max-bytes 1KiB is too small":   {"--max-bytes", "1KiB", "true"},
 		"is not a size":                   {"--max-bytes", "much", "true"},
 		"no trace, which is not replaced": {"-o", text, "true"},
-		"the trace cannot be written":     {"-o", "/nowhere/trace.gtr", "true"},
+		"there is no folder /nowhere":     {"-o", "/nowhere/trace.gtr", "true"},
 		"is in no folder of PATH":         {"no-such-program"},
 	} {
 		if r := recordTrace(t, nil, args...); r.code == 0 || !strings.Contains(r.said, message) {

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+
+	"github.com/granary-allocator/granary/tool/internal/cli"
 )
 
 // A Machine is what the simulated program runs on.
@@ -110,7 +112,7 @@ func (s simulator) one(ctx context.Context, v variant) (Result, error) {
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
 		if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); line != "" {
-			return Result{}, fmt.Errorf("setting %s: %s", v.setting, line)
+			return Result{}, refused(v.setting, line)
 		}
 		return Result{}, fmt.Errorf("simulate %s: %w", v.setting, err)
 	}
@@ -120,6 +122,15 @@ func (s simulator) one(ctx context.Context, v variant) (Result, error) {
 	}
 	r.Setting, r.Classes = v.setting, v.classes
 	return r, nil
+}
+
+// refused is the simulator's message as an error. The library's messages about settings are for a process that goes on.
+func refused(setting, line string) error {
+	reason, wrong := strings.CutPrefix(line, "granary: GRANARY_CONF: ")
+	if !wrong {
+		return fmt.Errorf("setting %s: %s", setting, line)
+	}
+	return cli.Usagef("--set: %s", strings.TrimSuffix(reason, "; the option keeps its value"))
 }
 
 // environment is the command's own, without what another allocator or its settings would bring.

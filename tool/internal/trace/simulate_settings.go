@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/options"
 )
 
 // effective are the options that change what a simulation shows.
@@ -27,7 +28,7 @@ func settings(sets []string) ([]string, error) {
 			return nil, cli.Usagef("--set %s has no values: write NAME=VALUE,VALUE", set)
 		}
 		if !slices.Contains(effective, name) {
-			return nil, cli.Usagef("--set %s: a simulation shows nothing of this option; it can set %s", name, strings.Join(effective, ", "))
+			return nil, ineffective(name)
 		}
 		if slices.Contains(names, name) {
 			return nil, cli.Usagef("--set %s is there twice: write all values behind one", name)
@@ -39,6 +40,18 @@ func settings(sets []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// ineffective says why an option is not one of those that a simulation can set.
+func ineffective(name string) error {
+	all := options.Table()
+	if slices.ContainsFunc(all, func(o options.Option) bool { return o.Name == name }) {
+		return cli.Usagef("--set %s: a simulation shows nothing of this option; it can set %s", name, strings.Join(effective, ", "))
+	}
+	if near := cli.Nearest(effective, name); near != "" {
+		return cli.Usagef("--set %s: there is no such option; did you mean %s?", name, near)
+	}
+	return cli.Usagef("--set %s: there is no such option; a simulation can set %s", name, strings.Join(effective, ", "))
 }
 
 func times(before []string, name string, values []string) []string {

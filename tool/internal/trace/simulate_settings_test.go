@@ -21,7 +21,8 @@ func TestSettingsAreAllCombinations(t *testing.T) {
 		"dirty_decay_ms":                 "has no values",
 		"dirty_decay_ms=":                "has no values",
 		"hardened=true":                  "shows nothing of this option",
-		"dirty_decay=1":                  "it can set dirty_decay_ms",
+		"dirty_decay=1":                  "there is no such option; did you mean dirty_decay_ms?",
+		"foo=1":                          "there is no such option; a simulation can set dirty_decay_ms",
 		"cache_bytes=" + many:            "at most 256",
 		"retain=true --set retain=false": "twice",
 	} {

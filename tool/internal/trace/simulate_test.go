@@ -227,7 +227,7 @@ func TestWrongInputIsOneMessage(t *testing.T) {
 	}
 	for _, wrong := range []struct{ args, message string }{
 		{text, "it is no trace"},
-		{path + " --set dirty_decay_ms=soon", "dirty_decay_ms"},
+		{path + " --set dirty_decay_ms=soon", "--set: option dirty_decay_ms cannot be 'soon'; give -1 to 3600000, or a duration such as 5s"},
 		{path + " --goal beauty", "give rss or speed"},
 		{path + " --classes large", "give fine or coarse"},
 		{path + " --classes fine,fine", "has fine twice"},
