@@ -48,7 +48,8 @@ class GuardedBlocks {
     if (block == nullptr || OffsetIn(*block, p) != page || size > kMaxBlock - 2 * page)
       return false;
     const size_t before = block->bytes - page, after = page + RoundUp(size, page);
-    if (after < before) MoveEnd(*block, before, after);  // as long as the pages after it are its own
+    if (after < before)
+      MoveEnd(*block, before, after);  // as long as the pages after it are its own
     if (!pages_->ResizeLarge(block->base, page + size + page)) return false;
     if (after > before) MoveEnd(*block, before, after);
     FillMargin(*block, page, size);

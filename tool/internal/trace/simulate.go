@@ -20,7 +20,8 @@ var Simulate = cli.Command{
 	Name: "simulate", Usage: "FILE [--set NAME=VALUE,VALUE...] [options]", Takes: cli.Files,
 	Summary: "find the best setting of Granary for a trace, and its memory on other machines",
 	About: `The calls of the trace are made in the library's own layers, over a machine that is simulated: pages, clock, CPUs. No
-object is accessed, so this is much faster than the program, also for machines that are not there. It simulates every combination of the values of --set, with each of --classes. docs/guides/record-and-replay.md says what is not modeled.`,
+object is accessed, so this is much faster than the program, also for machines that you do not have. It simulates every
+combination of the values of --set, with each of --classes. docs/guides/record-and-replay.md says what is not modeled.`,
 	Examples: []cli.Example{
 		{Line: "simulate trace.gtr", Does: "with the defaults, on this machine"},
 		{Line: "simulate trace.gtr --set dirty_decay_ms=0,1000,10000 --goal rss", Does: "find the decay time for the least memory"},
