@@ -1,5 +1,5 @@
 // Repeats the allocation calls of a recorded program, with its threads and the order between them.
-// `granary replay` runs it: replay plan=FILE [touch=0|1|2] [paced=1].
+// `granary replay` runs it: replay plan=FILE [touch=0|1|2] [first=BYTES] [paced=1].
 #include <atomic>
 
 #include "bench.h"
@@ -24,6 +24,7 @@ struct Replay {
   replay::Thread* threads;
   Slot* slots;
   Touch touch;
+  size_t first;  // no more than this of an object is written
   bool paced;
   uint64_t start_ns;
   std::atomic<uint32_t> running;
@@ -67,6 +68,7 @@ void AwaitTime(uint64_t at) {
 
 void Write(void* object, size_t size) {
   auto* bytes = static_cast<volatile char*>(object);
+  size = std::min(size, g.first);
   if (g.touch == Touch::kNothing || size == 0) return;
   if (g.touch == Touch::kAll) {
     std::memset(object, 1, size);
@@ -236,6 +238,7 @@ int main(int argc, char** argv) {
   g.threads = threads.begin();
   g.slots = slots.begin();
   g.touch = static_cast<Touch>(std::min<size_t>(args.Get("touch", 1), 2));
+  g.first = args.Get("first", SIZE_MAX);
   g.paced = args.Get("paced", 0) != 0;
   Sampler sampler;
   g.start_ns = NowNs();

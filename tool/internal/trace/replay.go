@@ -46,7 +46,7 @@ func setupReplay(fs *pflag.FlagSet) cli.Action {
 	o := &replayOptions{}
 	o.Register(fs, replayRounds)
 	fs.StringVar(&o.programs, "programs", "", "the `folder` of the built program replay (default: build/bench of the source tree)")
-	fs.StringVar(&o.touch, "touch", "pages", "the bytes `written` into each object: nothing, one byte of each page, or all")
+	fs.StringVar(&o.touch, "touch", "pages", "the bytes `written` into each object: nothing, one byte of each page, all, or a size as in 1MiB: one byte of each page up to there")
 	fs.BoolVar(&o.paced, "paced", false, "keep the recorded time between calls, instead of full speed")
 	return cli.Arguments(1, 1, "the file of a trace", func(ctx context.Context, env cli.Env, args []string) error {
 		return measure.Ended(o.run(ctx, env, args[0]))
@@ -54,9 +54,9 @@ func setupReplay(fs *pflag.FlagSet) cli.Action {
 }
 
 func (o *replayOptions) run(ctx context.Context, env cli.Env, path string) error {
-	touch := slices.Index(touches, o.touch)
-	if touch < 0 {
-		return cli.Usagef("--touch %s is unknown: give nothing, pages or all", o.touch)
+	args, err := o.touched()
+	if err != nil {
+		return err
 	}
 	if err := o.Check(replayRounds); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (o *replayOptions) run(ctx context.Context, env cli.Env, path string) error
 	if err != nil {
 		return err
 	}
-	args := []string{"plan=" + plan, fmt.Sprintf("touch=%d", touch)}
+	args = append(args, "plan="+plan)
 	if o.paced {
 		args = append(args, "paced=1")
 	}
@@ -82,6 +82,18 @@ func (o *replayOptions) run(ctx context.Context, env cli.Env, path string) error
 	}
 	defer x.Close()
 	return x.Run(ctx, 0)
+}
+
+// touched are the program's arguments for --touch.
+func (o *replayOptions) touched() ([]string, error) {
+	if i := slices.Index(touches, o.touch); i >= 0 {
+		return []string{fmt.Sprintf("touch=%d", i)}, nil
+	}
+	first, err := cli.ParseSize(o.touch)
+	if err != nil || first == 0 {
+		return nil, cli.Usagef("--touch %s is unknown: give nothing, pages, all or a size as in 16KiB", o.touch)
+	}
+	return []string{fmt.Sprintf("touch=%d", slices.Index(touches, "pages")), fmt.Sprintf("first=%d", first)}, nil
 }
 
 // writePlanFile returns what the user must know of the trace.

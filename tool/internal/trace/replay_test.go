@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -91,7 +92,7 @@ func TestReplayRepeatsTheCalls(t *testing.T) {
 	replay := testkit.BenchProgram(t, "replay")
 	first := recorded(t, testkit.Compile(t, program, "-pthread"))
 	want := Summarize(open(t, first))
-	for _, mode := range []string{"touch=0", "touch=2", "paced=1"} {
+	for _, mode := range []string{"touch=0", "touch=2", "first=4096", "paced=1"} {
 		got := Summarize(open(t, recorded(t, replay, "plan="+planOf(t, first), mode)))
 		if got.Findings.UnknownFrees > replayUnordered || got.Findings.MissingFrees > replayUnordered {
 			t.Errorf("%s: %+v", mode, got.Findings)
@@ -105,6 +106,33 @@ func TestReplayRepeatsTheCalls(t *testing.T) {
 		if apart(got.Reallocs, want.Reallocs) > replayUnordered || got.Threads < want.Threads {
 			t.Errorf("%s: %d reallocs, %d threads; want %d, %d", mode, got.Reallocs, got.Threads, want.Reallocs, want.Threads)
 		}
+	}
+}
+
+// Objects of 1 MiB of which only the first pages are written make few pages resident.
+func TestTouchOfTheFirstBytes(t *testing.T) {
+	const objects = 64
+	recording := chunk(0, 1000)
+	for i := range uint64(objects) {
+		recording.event(1, 1, 0x1000_0000+i<<20, 1<<20)
+	}
+	path := filepath.Join(t.TempDir(), "trace.gtr")
+	if err := os.WriteFile(path, file(recording), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	peak := func(args ...string) (mebibytes float64) {
+		out, err := exec.Command(testkit.BenchProgram(t, "replay"), append(args, "plan="+planOf(t, path))...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			_, _ = fmt.Sscanf(line, "metric RSS_peak %f", &mebibytes) // other lines do not match
+		}
+		return mebibytes
+	}
+	whole, first := peak("touch=1"), peak("touch=1", "first=65536")
+	if whole < objects || first > objects/4 || first < objects/16 {
+		t.Errorf("64 objects of 1 MiB: RSS of %v MiB; with 64 KiB of each, %v MiB", whole, first)
 	}
 }
 
