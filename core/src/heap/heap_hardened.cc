@@ -2,6 +2,9 @@
 // arch/anchor.h), so every call comes here. The caches work as always; objects wait in quarantine
 // before they return to them.
 
+#include <algorithm>
+#include <bit>
+
 #include "arena/arenas.h"
 #include "arena/stash.h"
 #include "hardened/guarded_blocks.h"
@@ -24,7 +27,7 @@ using granary::hardened::Quarantine;
 using granary::hardened::seals;
 using granary::hardened::Seals;
 
-// Bytes of each class that wait in quarantine.
+// Bytes of each class that wait in quarantine, on all shelves.
 constexpr size_t kWaitingBytes = 64 * kKiB;
 constexpr size_t kMostSlots = 256;
 
@@ -34,7 +37,29 @@ constexpr size_t SlotsOf(SizeClass c) {
 }
 
 constinit GuardedBlocks<Linux> blocks;
-constinit Quarantine quarantine[kNumSmall];
+
+// A CPU has quarantines of its own for small classes, as a free would otherwise wait for a cache
+// line that another CPU wrote. Larger classes have too few slots to divide.
+constexpr size_t kMostShelves = 4;
+constexpr size_t kDividedUpTo = kWaitingBytes / (8 * kMostShelves);
+struct alignas(kCacheLine) Shelf {
+  Quarantine quarantine[kNumSmall];
+};
+constinit Shelf shelves[kMostShelves];
+constinit size_t shelf_count = 1;  // a power of two
+
+size_t ShelvesOf(SizeClass c) { return kClassSize[c] <= kDividedUpTo ? shelf_count : 1; }
+
+Quarantine& QuarantineOf(SizeClass c) {
+  return shelves[static_cast<size_t>(CurrentIndex()) & (ShelvesOf(c) - 1)].quarantine[c];
+}
+
+template <class Visit>
+void ForEachQuarantine(Visit&& visit) {
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    for (size_t i = 0; i < ShelvesOf(c); ++i) visit(c, shelves[i].quarantine[c]);
+  }
+}
 
 [[noreturn]] GRANARY_COLD void DieOfSeal(SizeClass c, const void* p, const char* verb) {
   const Misuse what = Seals::IsOpen(static_cast<const char*>(p), kClassSize[c])
@@ -83,7 +108,7 @@ void FreeObject(SizeClass c, char* p) {
   CheckBefore(c, p);
   MakeZero(p, kClassSize[c]);
   if (page_map.ClassAt(p) == kSampledClass && !profiler::Unsample(p)) return;
-  void* const out = quarantine[c].Exchange(p);
+  void* const out = QuarantineOf(c).Exchange(p);
   if (out == nullptr || arch::Push(c, out)) return;
   upkeep.Poll();
   layers.front().Free(c, out);
@@ -128,12 +153,14 @@ void Init() noexcept {
   stashed.fill(0);
   Quarantine::Seed(Linux::Secret() + 1);
   blocks.Bind(layers.pages());
-  for (SizeClass c = 1; c < kNumSmall; ++c) {
+  shelf_count = std::bit_floor(std::clamp(size_t{Linux::CpuCount()}, size_t{1}, kMostShelves));
+  ForEachQuarantine([](SizeClass c, Quarantine& quarantine) {
+    const size_t count = SlotsOf(c) / ShelvesOf(c);
     auto* const slots = static_cast<std::atomic<void*>*>(
-        layers.metadata().Allocate(SlotsOf(c) * sizeof(std::atomic<void*>)));
+        layers.metadata().Allocate(count * sizeof(std::atomic<void*>)));
     if (slots == nullptr) granary::Die("out of memory for the quarantine of hardened:true");
-    quarantine[c].Bind(slots, SlotsOf(c));
-  }
+    quarantine.Bind(slots, count);
+  });
 }
 
 void* Allocate(size_t size, size_t alignment) noexcept {
@@ -188,18 +215,18 @@ void* Reallocate(void* p, size_t size) noexcept {
 }
 
 void FlushQuarantine() noexcept {
-  for (SizeClass c = 1; c < kNumSmall; ++c) {
-    quarantine[c].TakeAll([c](void* p) {
+  ForEachQuarantine([](SizeClass c, Quarantine& quarantine) {
+    quarantine.TakeAll([c](void* p) {
       RequireZero(c, static_cast<char*>(p), "exit");
       layers.front().Free(c, p);
     });
-  }
+  });
 }
 
 void ClearQuarantine() noexcept {
-  for (SizeClass c = 1; c < kNumSmall; ++c) {
-    quarantine[c].ForEach([c](void* p) { MakeZero(static_cast<char*>(p), kClassSize[c]); });
-  }
+  ForEachQuarantine([](SizeClass c, Quarantine& quarantine) {
+    quarantine.ForEach([c](void* p) { MakeZero(static_cast<char*>(p), kClassSize[c]); });
+  });
 }
 
 }  // namespace granary::heap::hardened
