@@ -6,7 +6,7 @@ import (
 	"github.com/granary-allocator/granary/tool/internal/allocators"
 	"github.com/granary-allocator/granary/tool/internal/bench/micro"
 	"github.com/granary-allocator/granary/tool/internal/bench/report"
-	"github.com/granary-allocator/granary/tool/internal/bench/services"
+	"github.com/granary-allocator/granary/tool/internal/bench/scenarios"
 	"github.com/granary-allocator/granary/tool/internal/calls"
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/cold"
@@ -68,11 +68,11 @@ func commands() []cli.Command {
 	for _, row := range slices.Concat([]cli.Command{trace.Record, trace.Replay, trace.Simulate}, trace.Commands) {
 		rows = append(rows, in(groupTrace, row))
 	}
-	rows = append(rows, in(groupBench, services.Plan))
-	for _, s := range services.All {
+	rows = append(rows, in(groupBench, scenarios.Plan))
+	for _, s := range scenarios.All {
 		rows = append(rows, in(groupBench, s.Command()))
 	}
-	for _, row := range slices.Concat([]cli.Command{micro.Command, services.Command, report.Readme, report.Publish}, report.Commands, allocators.Commands) {
+	for _, row := range slices.Concat([]cli.Command{micro.Command, scenarios.Command, report.Readme, report.Publish}, report.Commands, allocators.Commands) {
 		rows = append(rows, in(groupBench, row))
 	}
 	for _, row := range own() {
