@@ -22,7 +22,8 @@ static void* Slow(void* p) {
   while (!done) { for (volatile int i = 0; i < 3000000; ++i) {} free(malloc(3001)); }
   return p;
 }
-static void* Fast(void* p) { for (int i = 0; i < 400000; ++i) free(malloc(1000 + i % 100)); return p; }
+/* Sixty sizes that the C library caches apart, so sixty addresses a thread: a sample takes objects by their address. */
+static void* Fast(void* p) { for (int i = 0; i < 400000; ++i) free(malloc(40 + i % 60 * 16)); return p; }
 __attribute__((noipa)) void* Last(size_t n) { void* p = malloc(n); return p; }
 int main(int argc, char** argv) {
   pthread_t slow, fast[3], more;
