@@ -8,8 +8,12 @@ func buckets(n uint64) uint64 {
 	if n == 0 {
 		return 0
 	}
-	size := uint64(firstTable)
-	for size < n {
+	return doubled(firstTable, float64(n))
+}
+
+// doubled is a size that doubles until it is at least the given one.
+func doubled(size uint64, least float64) uint64 {
+	for float64(size) < least {
 		size *= 2
 	}
 	return size

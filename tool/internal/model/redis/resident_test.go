@@ -87,8 +87,7 @@ func residentUnderEach(t *testing.T, path string) {
 		}
 		got, want := a.Of(p.Heap()).Resident, after-before
 		t.Logf("%-10s %+.2f %% of %.0f", a.Name, 100*(got/want-1), want)
-		const buffers = 1 << 20 // of the client that filled it
-		if math.Abs(got-want) > 0.03*want+buffers {
+		if math.Abs(got/want-1) > 0.03 {
 			t.Errorf("%s: %.0f bytes are resident, said is %.0f", a.Name, want, got)
 		}
 	}

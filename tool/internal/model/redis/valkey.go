@@ -18,20 +18,16 @@ const (
 )
 
 // tops is the number of buckets of a table that grew by insertions to n entries: it doubles when all places are full.
-func tops(n uint64) uint64 { return doubled(float64(n) / bucketEntries) }
+func tops(n uint64) uint64 { return topsFor(float64(n) / bucketEntries) }
 
 // presized is the number of buckets of a table that was made for n entries.
-func presized(n uint64) uint64 { return doubled(float64(n) * presizedFactor) }
+func presized(n uint64) uint64 { return topsFor(float64(n) * presizedFactor) }
 
-func doubled(least float64) uint64 {
+func topsFor(least float64) uint64 {
 	if least == 0 {
 		return 0
 	}
-	size := uint64(1)
-	for float64(size) < least {
-		size *= 2
-	}
-	return size
+	return doubled(1, least)
 }
 
 // children is the expectation of further buckets for each of m buckets that n entries share: a full bucket gives its

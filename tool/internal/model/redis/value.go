@@ -225,7 +225,7 @@ func (v *Value) hashtable(p Parts, s Server) {
 func (v *Value) table(p Parts, s Server, limit, longest uint64, insertion float64) {
 	v.strings(p, s)
 	if s.Bucketed {
-		v.bucketTable(p, limit, longest, insertOnly)
+		v.bucketTable(p, limit, longest, insertOnly) // of hashes too; the grid of redis_test.go has both
 		return
 	}
 	steps := v.steps(limit, longest, insertion)
