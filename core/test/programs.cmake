@@ -162,9 +162,9 @@ foreach(kind deb rpm)
   set_tests_properties(scripts.test_${kind} PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
 endforeach()
 add_test(NAME scripts.test_chroot COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_chroot.sh)
-set_tests_properties(scripts.test_chroot PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77 PROCESSORS 2)
-# All four write the same list of installed files.
-set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm scripts.test_chroot PROPERTIES RESOURCE_LOCK install)
+set_tests_properties(scripts.test_chroot PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
+# All four write the same list of installed files, so one runs after the other. They start first, beside the short tests.
+set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm scripts.test_chroot PROPERTIES RESOURCE_LOCK install COST 1)
 add_test(NAME scripts.check_layers_test COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_layers_test.py)
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
