@@ -104,6 +104,7 @@ func (s simulated) do(verb, id string) error {
 			fmt.Println(filepath.Base(p), "enabled enabled")
 		}
 	case "show":
+		defer s.kill(id)
 		return s.show(id)
 	case "reset-failed":
 		return os.RemoveAll(s.path(id, "failed"))
@@ -175,6 +176,15 @@ func (s simulated) show(id string) error {
 	return nil
 }
 
+// kill ends a service that is told to die after its start, once it has been seen running: the file `doomed` holds a text
+// of its environment. A service that died at a time of its own would sometimes do so before or after it is looked at.
+func (s simulated) kill(id string) {
+	text, err := os.ReadFile(s.path(id, "doomed"))
+	if pid := s.pid(id); err == nil && pid != 0 && strings.Contains(s.properties(id)["Environment"], string(text)) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending
+	}
+}
+
 func (s simulated) stop(id string) error {
 	if pid := s.pid(id); pid != 0 {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
@@ -209,15 +219,26 @@ func (s simulated) start(id string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	select {
-	case err := <-ended:
-		if err == nil {
-			return nil
+	for {
+		select {
+		case err := <-ended:
+			if err == nil {
+				return nil
+			}
+			return errors.Join(fmt.Errorf("Job for %s failed: %w", id, err), os.WriteFile(s.path(id, "failed"), nil, 0o644))
+		case <-time.After(20 * time.Millisecond):
+			if becoming(c.Process.Pid) {
+				continue
+			}
+			return os.WriteFile(s.path(id, "pid"), []byte(strconv.Itoa(c.Process.Pid)), 0o644)
 		}
-		return errors.Join(fmt.Errorf("Job for %s failed: %w", id, err), os.WriteFile(s.path(id, "failed"), nil, 0o644))
-	case <-time.After(200 * time.Millisecond):
-		return os.WriteFile(s.path(id, "pid"), []byte(strconv.Itoa(c.Process.Pid)), 0o644)
 	}
+}
+
+// becoming says that the process is still the shell or env that replaces itself by the service, or ends.
+func becoming(pid int) bool {
+	stat, err := procfs.Live().Stat(pid)
+	return err != nil || stat.State == "Z" || stat.Command == "sh" || stat.Command == "env"
 }
 
 // host is a machine under the small systemd, with the units that are given as their ExecStart=.
