@@ -68,6 +68,11 @@ func TestOnlyTheVerdictFiveRowsAndOnePlotAreNotFolded(t *testing.T) {
 			t.Errorf("%q is not at the start of the page:\n%s", wanted, open)
 		}
 	}
+	for _, allocator := range example().Allocators { // a narrow screen shows no head of the table
+		if cells, rows := strings.Count(open, `data-name="`+allocator.Name+`"`), strings.Count(open, "<tr>")-1; cells != rows {
+			t.Errorf("%d of %d cells of %s name it", cells, rows, allocator.Name)
+		}
+	}
 	for _, folded := range []string{"Where Granary loses", "Advice for other goals", "Ratios", "All rows", "Allocators and settings"} {
 		if strings.Contains(open, folded) || !strings.Contains(page.String(), "<summary>"+folded) {
 			t.Errorf("%q is not folded", folded)

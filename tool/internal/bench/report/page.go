@@ -64,7 +64,10 @@ type row struct {
 	Cells []pageCell
 }
 
-type pageCell struct{ Value, Spread, Mark, Class, Title string }
+type pageCell struct {
+	Value, Spread, Mark, Class, Title string
+	Name                              string // of the allocator, for a narrow screen, which shows no head
+}
 
 type group struct {
 	Title, Text string
@@ -90,7 +93,7 @@ func WritePage(out io.Writer, r *result.Results, goal Goal, cpu *CPUTime) error 
 	c.Compared = compared(r)
 	c.ComparesGranary = HasGranaryAndPeer(r)
 	c.Verdict, c.Others = verdicts(r, goal)
-	c.Rows = leadRowsOf(lines, goal)
+	c.Rows = leadRowsOf(lines, goal, r.Allocators)
 	c.Phases = phases(lines)
 	c.Disturbed = Disturbance(r)
 	for _, run := range r.Runs {
@@ -146,10 +149,14 @@ func compared(r *result.Results) int {
 	return n
 }
 
-func leadRowsOf(lines []Line, goal Goal) []row {
+func leadRowsOf(lines []Line, goal Goal, names []allocators.Allocator) []row {
 	var out []row
 	for _, line := range leading(lines, goal) {
-		out = append(out, rowOf(line, line.Row.Phase+": "+Label(line.Row)))
+		shown := rowOf(line, line.Row.Phase+": "+Label(line.Row))
+		for i := range shown.Cells {
+			shown.Cells[i].Name = names[i].Name
+		}
+		out = append(out, shown)
 	}
 	return out
 }
