@@ -22,6 +22,8 @@ var ErrNoGroup = errors.New("no memory control group can be made here")
 type Group struct {
 	path    string
 	version int
+	highest float64  // the largest peak before a ResetPeak
+	peak    *os.File // of version 2, after a ResetPeak: what it holds counts from then on
 }
 
 // GroupUsage is the memory charged to a group, in bytes.
@@ -40,7 +42,7 @@ func MakeGroup(proc procfs.FS) (*Group, error) {
 		return nil, ErrNoGroup
 	}
 	sweep(parent)
-	g := &Group{filepath.Join(parent, fmt.Sprintf("granary-bench-%d-%d", os.Getpid(), made.Add(1))), version}
+	g := &Group{path: filepath.Join(parent, fmt.Sprintf("granary-bench-%d-%d", os.Getpid(), made.Add(1))), version: version}
 	if err := os.Mkdir(g.path, 0o755); err != nil {
 		return nil, ErrNoGroup
 	}
@@ -72,18 +74,16 @@ func (g *Group) Add(pid int) error {
 
 // Read returns the present memory usage of the group.
 func (g *Group) Read() (GroupUsage, error) {
-	current, peak := "memory.current", "memory.peak"
+	current := "memory.current"
 	if g.version == 1 {
-		current, peak = "memory.usage_in_bytes", "memory.max_usage_in_bytes"
+		current = "memory.usage_in_bytes"
 	}
 	var u GroupUsage
 	var err error
 	if u.Current, err = g.number(current); err != nil {
 		return u, err
 	}
-	if u.Peak, err = g.number(peak); err != nil { // version 2 has it since Linux 5.19
-		u.Peak, err = 0, nil
-	}
+	u.Peak = max(g.highest, g.Peak())
 	if g.version == 1 {
 		u.Kernel, _ = g.number("memory.kmem.usage_in_bytes") // a kernel may be built without
 		return u, err
@@ -94,6 +94,47 @@ func (g *Group) Read() (GroupUsage, error) {
 		u.Kernel = stat["slab"] + stat["pagetables"] + stat["kernel_stack"] + stat["sock"] + stat["percpu"]
 	}
 	return u, err
+}
+
+// Peak returns the largest memory usage of the group since its creation, or since ResetPeak. It is 0 where the kernel
+// records none: version 2 has it since Linux 5.19.
+func (g *Group) Peak() float64 {
+	if g.peak != nil {
+		var text [32]byte
+		n, _ := g.peak.ReadAt(text[:], 0) // a file that ended is no number
+		peak, _ := strconv.ParseFloat(strings.TrimSpace(string(text[:n])), 64)
+		return peak
+	}
+	peak, _ := g.number(g.peakFile())
+	return peak
+}
+
+func (g *Group) peakFile() string {
+	if g.version == 1 {
+		return "memory.max_usage_in_bytes"
+	}
+	return "memory.peak"
+}
+
+// ResetPeak lets Peak count from now on, and reports whether the kernel does so. In version 2, which allows it since
+// Linux 6.12, the peak begins anew for the readers of one open file.
+func (g *Group) ResetPeak() bool {
+	before := g.Peak()
+	file := g.peak
+	if file == nil {
+		var err error
+		if file, err = os.OpenFile(filepath.Join(g.path, g.peakFile()), os.O_RDWR, 0); err != nil {
+			return false
+		}
+	}
+	if _, err := file.WriteAt([]byte("0\n"), 0); err != nil {
+		file.Close()
+		g.peak = nil
+		return false
+	}
+	g.highest = max(g.highest, before)
+	g.peak = file
+	return true
 }
 
 func (g *Group) number(name string) (float64, error) {
@@ -111,6 +152,9 @@ func (g *Group) number(name string) (float64, error) {
 // Remove removes the group after its processes have ended. It retries: the kernel notes their end after a
 // short delay.
 func (g *Group) Remove() {
+	if g.peak != nil {
+		g.peak.Close()
+	}
 	for range 100 {
 		if err := os.Remove(g.path); !errors.Is(err, syscall.EBUSY) {
 			return

@@ -48,9 +48,63 @@ func TestFiguresOfBothVersions(t *testing.T) {
 		if err != nil || version != c.version {
 			t.Fatal(version, err)
 		}
-		if got, err := (&Group{path, version}).Read(); err != nil || got != c.want {
+		if got, err := (&Group{path: path, version: version}).Read(); err != nil || got != c.want {
 			t.Errorf("version %d: %+v, %v", c.version, got, err)
 		}
+	}
+}
+
+// A file stands for the kernel's: what is written into it after the reset is the peak from then on.
+func TestAPeakBeginsAnewAndTheWholePeakIsKept(t *testing.T) {
+	for version, name := range map[int]string{1: "memory.max_usage_in_bytes", 2: "memory.peak"} {
+		proc := machine(t, version, "x", map[string]string{"memory.usage_in_bytes": "10\n", "memory.current": "10\n", "memory.stat": "", name: "5000\n"})
+		path, _, err := proc.Group(os.Getpid(), "memory")
+		g := &Group{path: path, version: version}
+		if err != nil || !g.ResetPeak() {
+			t.Fatalf("version %d: not reset, %v", version, err)
+		}
+		if err := os.WriteFile(filepath.Join(path, name), []byte("700\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if used, err := g.Read(); err != nil || g.Peak() != 700 || used.Peak != 5000 {
+			t.Errorf("version %d: peak %.0f, of the whole run %.0f, %v", version, g.Peak(), used.Peak, err)
+		}
+	}
+	if (&Group{path: t.TempDir(), version: 2}).ResetPeak() {
+		t.Error("a kernel without the peak has one")
+	}
+}
+
+// The kernel's own accounting: 40 MiB that a process held before the reset are not in the peak after it.
+func TestTheKernelsPeakBeginsAnew(t *testing.T) {
+	g, err := MakeGroup(procfs.Live())
+	if err != nil {
+		t.Skip("no memory control group can be made here")
+	}
+	defer g.Remove()
+	cmd := exec.Command("/bin/sh", "-c", "read go; head -c 41943040 /dev/zero | tail -c 41943040 >/dev/null; echo; read go")
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start(), g.Add(cmd.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	_, err1 = in.Write([]byte("\n"))
+	_, err2 = out.Read(make([]byte, 1))
+	before := g.Peak()
+	reset := g.ResetPeak()
+	after := g.Peak()
+	_, err3 := in.Write([]byte("\n"))
+	if err := errors.Join(err1, err2, err3, cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if before < 40<<20 {
+		t.Errorf("peak %.1f MiB of 40", before/(1<<20))
+	}
+	if reset && after > 20<<20 {
+		t.Errorf("peak after the reset %.1f MiB", after/(1<<20))
+	}
+	if used, err := g.Read(); err != nil || used.Peak < before {
+		t.Errorf("the whole peak %.1f MiB, %v", used.Peak/(1<<20), err)
 	}
 }
 

@@ -12,17 +12,18 @@ import (
 )
 
 // ProgramRows are recorded of every program by Program.
-func ProgramRows() []result.Row { return programRows(result.MetricPeakRSS) }
+func ProgramRows() []result.Row {
+	return programRows(LowerRow(result.MetricPeakRSS, "bytes"), result.Row{Metric: MetricGroupPeak, Unit: "bytes"})
+}
 
 // TreeRows are ProgramRows of a program that consists of several processes.
-func TreeRows() []result.Row { return programRows(MetricSampledRSS) }
+func TreeRows() []result.Row { return programRows(treeMemory()...) }
 
-func programRows(memory string) []result.Row {
-	return []result.Row{
+func programRows(memory ...result.Row) []result.Row {
+	rows := append([]result.Row{
 		LowerRow(result.MetricWall, "s"), LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(memory, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow(),
-		{Metric: MetricGroupPeak, Unit: "bytes"},
-	}
+	}, memory...)
+	return append(rows, LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"), ShareRow())
 }
 
 // Program runs a program to its end under the allocator, records ProgramRows and the lines `metric NAME

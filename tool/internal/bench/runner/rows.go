@@ -17,10 +17,11 @@ const (
 	MetricP99        = "p99"
 	MetricP999       = "p99.9"
 	MetricMax        = "max"
-	// MetricSampledRSS is the largest sum of the processes' proportional set sizes in any sample, in bytes: the kernel
-	// records no peak for a group of processes. Of a program that ends it is at least the peak of its largest process.
+	// MetricSampledRSS is the largest sum of the processes' proportional set sizes in any sample, in bytes. It may miss the
+	// peak, so it is shown and not compared. Of a program that ends it is at least the peak of its largest process.
 	MetricSampledRSS = "largest sampled RSS"
-	// Of the server's memory control group, where one can be made.
+	// Of the server's memory control group, where one can be made. The kernel records the peak, so none is missed; files
+	// that it keeps in memory are in it.
 	MetricGroupPeak   = "control group, peak"
 	MetricGroupKernel = "control group, of the kernel"
 )
@@ -76,18 +77,42 @@ func SettleParam() Param {
 	return Param{Name: "settle", Kind: Duration, Full: "5s", Quick: "2s", Help: "how long the server is left alone before its memory is read"}
 }
 
+// LoadMemory are the rows of SetLoadMemory.
+func LoadMemory(tree bool) []result.Row {
+	if tree {
+		return treeMemory()
+	}
+	return []result.Row{LowerRow(MetricRSS, "bytes")}
+}
+
+// SetLoadMemory records the peak of a load: the kernel's peak RSS of one process, and of a Tree the control group's.
+func (v *Visit) SetLoadMemory(seen Between) {
+	if !v.Server.spec.Tree {
+		v.Set(MetricRSS, seen.PeakRSS)
+		return
+	}
+	v.Set(MetricSampledRSS, seen.PeakRSS)
+	if seen.PeakGroup > 0 {
+		v.Set(MetricGroupPeak, seen.PeakGroup)
+	}
+}
+
+func treeMemory() []result.Row {
+	return []result.Row{LowerRow(MetricGroupPeak, "bytes"), {Metric: MetricSampledRSS, Unit: "bytes"}}
+}
+
 // WholePhase stops the server and records its total CPU time and its peak memory.
-func WholePhase() Phase { return wholePhase(result.MetricPeakRSS) }
+func WholePhase() Phase {
+	return wholePhase(LowerRow(result.MetricPeakRSS, "bytes"), result.Row{Metric: MetricGroupPeak, Unit: "bytes"})
+}
 
 // WholeTreePhase is WholePhase of a server that consists of several processes.
-func WholeTreePhase() Phase { return wholePhase(MetricSampledRSS) }
+func WholeTreePhase() Phase { return wholePhase(treeMemory()...) }
 
-func wholePhase(memory string) Phase {
-	return Phase{"whole run", []result.Row{
-		LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s"),
-		LowerRow(memory, "bytes"), LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"),
-		{Metric: MetricGroupPeak, Unit: "bytes"}, {Metric: MetricGroupKernel, Unit: "bytes"},
-	}, whole}
+func wholePhase(memory ...result.Row) Phase {
+	rows := append([]result.Row{LowerRow(MetricCPU, "s"), LowerRow("user CPU", "s"), LowerRow("system CPU", "s")}, memory...)
+	return Phase{"whole run", append(rows, LowerRow(result.MetricFaults, "count"), LowerRow("context switches", "count"),
+		result.Row{Metric: MetricGroupKernel, Unit: "bytes"}), whole}
 }
 
 func whole(_ context.Context, v *Visit) error {
@@ -124,8 +149,7 @@ func (v *Visit) notePeak() error {
 	return nil
 }
 
-// setGroup records what the server's memory control group holds and held, where it has one. It is shown and not
-// compared: files that the kernel keeps in memory are in it.
+// setGroup records what the server's memory control group holds and held, where it has one.
 func (v *Visit) setGroup() {
 	if used, ok := v.setGroupPeak(); ok {
 		v.Set(MetricGroupKernel, used.Kernel)

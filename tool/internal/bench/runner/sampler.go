@@ -102,6 +102,7 @@ type Between struct {
 	Seconds    float64
 	CPUSeconds float64
 	PeakRSS    float64
+	PeakGroup  float64 // of the control group of a Tree; 0: unknown
 	EndRSS     float64
 }
 

@@ -61,7 +61,7 @@ func (s *Server) start(ctx context.Context, environ []string, c allocators.Alloc
 		Path: s.spec.Path, Args: s.spec.Args, Env: environ, Dir: s.dir,
 		Log: filepath.Join(s.dir, s.spec.Name+".log"), Credential: credential,
 	}
-	if s.spec.Once {
+	if s.spec.Once || s.spec.Tree {
 		return s.launch(ctx, spec, variables, c)
 	}
 	spec.Env = append(spec.Env, variables...)
@@ -87,8 +87,8 @@ func (s *Server) ready(ctx context.Context, c allocators.Allocator) error {
 	return s.settled(c)
 }
 
-// launch starts a program that ends by itself, inside its control group from the first instruction on. The
-// program may end before its malloc can be read from its memory; then the loader reports which libraries
+// launch starts a program inside its control group from the first instruction on. One that ends by itself
+// may end before its malloc can be read from its memory; then the loader reports which libraries
 // it would load.
 func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []string, c allocators.Allocator) (err error) {
 	if s.process, err = measure.Launch(ctx, s.proc, spec, variables); err != nil {
@@ -100,7 +100,7 @@ func (s *Server) launch(ctx context.Context, spec measure.Spec, variables []stri
 	}
 	s.process.AwaitExec(ctx, s.proc)
 	err = s.ready(ctx, c)
-	if err == nil || ctx.Err() != nil || !s.process.Ended() {
+	if err == nil || ctx.Err() != nil || !s.spec.Once || !s.process.Ended() {
 		return err
 	}
 	if err := s.settled(c); err != nil {
@@ -134,6 +134,14 @@ func (s *Server) join() {
 		return
 	}
 	s.group = g
+}
+
+// groupPeak is the largest memory usage of the server's control group since its last ResetPeak; 0 without a group.
+func (s *Server) groupPeak() float64 {
+	if s.group == nil {
+		return 0
+	}
+	return s.group.Peak()
 }
 
 // leave removes the server's control group after the server has ended.

@@ -134,7 +134,7 @@ type Load struct {
 	watch    *Watch
 	visit    *Visit
 	from, to float64
-	peak     float64 // the kernel's, from Begin to End
+	peak     float64 // the kernel's, from Begin to End; of a Tree, the control group's
 }
 
 // Begin marks the start of the measured load; the time before it is preparation.
@@ -149,11 +149,18 @@ func (l *Load) End() {
 	l.peak = l.visit.kernelPeak()
 }
 
-// resetPeak lets the kernel's peak of the server begin anew. Where that is not allowed, the peak of a load is the largest
-// sample.
+// resetPeak lets the kernel's peak of the server begin anew; of a Tree, the peak of its control group. Where that is not
+// allowed, the peak of a load is the largest sample, and that of a group unknown.
 func (v *Visit) resetPeak() {
 	v.exact = false
-	if v.Server.spec.Tree || v.Server.spec.Once || v.notePeak() != nil { // it would reset ru_maxrss of a program, too
+	if v.Server.spec.Once { // it would reset ru_maxrss of a program, too
+		return
+	}
+	if v.Server.spec.Tree {
+		v.exact = v.Server.group != nil && v.Server.group.ResetPeak()
+		return
+	}
+	if v.notePeak() != nil {
 		return
 	}
 	v.exact = v.proc.ResetPeak(v.Server.PID()) == nil
@@ -164,6 +171,9 @@ func (v *Visit) kernelPeak() float64 {
 	if !v.exact {
 		return 0
 	}
+	if v.Server.spec.Tree {
+		return v.Server.groupPeak()
+	}
 	memory, err := v.Server.Memory()
 	if err != nil {
 		return 0
@@ -171,8 +181,7 @@ func (v *Visit) kernelPeak() float64 {
 	return float64(memory.Peak)
 }
 
-// Watch samples the server while work runs, and records the series. The peak is the kernel's, of a Tree the largest
-// sample.
+// Watch samples the server while work runs, and records the series.
 func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) error) (Between, error) {
 	w := watch(ctx, v.Server)
 	load := &Load{watch: w, visit: v}
@@ -195,7 +204,10 @@ func (v *Visit) Watch(ctx context.Context, work func(context.Context, *Load) err
 		load.to = time.Since(w.start).Seconds()
 	}
 	b := w.between(load.from, load.to)
-	if load.peak > 0 {
+	switch {
+	case load.peak > 0 && v.Server.spec.Tree:
+		b.PeakGroup = load.peak
+	case load.peak > 0:
 		b.PeakRSS = load.peak
 		v.peak = max(v.peak, load.peak)
 	}

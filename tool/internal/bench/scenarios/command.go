@@ -63,7 +63,8 @@ func (s Service) phases() []runner.Phase {
 		return v.Start(ctx, visit.spec(v))
 	})}
 	for _, load := range s.Loads {
-		rows := []result.Row{runner.LowerRow(runner.MetricCPU, "s"), runner.LowerRow(runner.MetricRSS, "bytes"), runner.ShareRow()}
+		rows := append([]result.Row{runner.LowerRow(runner.MetricCPU, "s")}, runner.LoadMemory(s.Processes == "tree")...)
+		rows = append(rows, runner.ShareRow())
 		for _, m := range load.Metrics {
 			rows = append(rows, result.Row{Metric: m.Name, Unit: m.Unit, Better: m.Better})
 		}
@@ -181,7 +182,7 @@ func (s *serviceVisit) load(ctx context.Context, v *runner.Visit, l loadPlan) er
 		return err
 	}
 	v.Set(runner.MetricCPU, seen.CPUSeconds)
-	v.Set(runner.MetricRSS, seen.PeakRSS)
+	v.SetLoadMemory(seen)
 	for _, m := range l.Metrics {
 		match := m.expression.FindStringSubmatch(printed)
 		if match == nil {

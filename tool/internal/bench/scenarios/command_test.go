@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/granary-allocator/granary/tool/internal/bench/measure"
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
 	"github.com/granary-allocator/granary/tool/internal/bench/runner"
 	"github.com/granary-allocator/granary/tool/internal/cli"
+	"github.com/granary-allocator/granary/tool/internal/procfs"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
 
 	"github.com/spf13/pflag"
@@ -113,6 +115,70 @@ int main(void) {
 	}
 }
 
+// Three children hold 60 MiB each at the same time, for less time than there is between two samples. The sum of what
+// getrusage says of them is the independent source.
+func TestThePeakOfAGroupOfProcessesIsTheKernels(t *testing.T) {
+	needGroup(t)
+	program := testkit.Compile(t, `#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+  int full[2], go[2], sizes[2];
+  if (pipe(full) || pipe(go) || pipe(sizes)) return 1;
+  for (int i = 0; i < 3; i++) {
+    if (fork()) continue;
+    char byte = 0;
+    void* block = mmap(0, 60 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(block, 1, 60 << 20);
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    if (write(sizes[1], &u.ru_maxrss, sizeof(long)) < 0 || write(full[1], &byte, 1) < 0 || read(go[0], &byte, 1) < 0) return 1;
+    return 0;
+  }
+  long sum = 0, one;
+  char bytes[3];
+  for (int i = 0; i < 3; i++) if (read(full[0], bytes, 1) != 1 || read(sizes[0], &one, sizeof one) != sizeof one) return 1; else sum += one;
+  if (write(go[1], bytes, 3) != 3) return 1;
+  while (wait(0) > 0) {}
+  printf("metric own_sum %ld bytes\n", sum * 1024);
+  return 0;
+}`)
+	r, _, err := plan(t, "name: three\ncommand: ["+program+"]\nprocesses: tree\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	peak, own := valueOf(t, r, "the program", runner.MetricGroupPeak), valueOf(t, r, "the program", "own sum")
+	if own < 180<<20 || peak < 180<<20 || peak > own+8<<20 {
+		t.Errorf("peak of the group %.1f MiB; the processes say %.1f", peak/(1<<20), own/(1<<20))
+	}
+	if row := rowOf(t, &r, "the program", runner.MetricSampledRSS); row.Better != result.Neutral {
+		t.Error("a verdict can be drawn from samples")
+	}
+}
+
+func needGroup(t *testing.T) {
+	t.Helper()
+	g, err := measure.MakeGroup(procfs.Live())
+	if err != nil {
+		t.Skip("no memory control group can be made here")
+	}
+	g.Remove()
+}
+
+func rowOf(t *testing.T, r *result.Results, phase, metric string) result.Row {
+	t.Helper()
+	for _, row := range r.Rows {
+		if row.Phase == phase && row.Metric == metric {
+			return row
+		}
+	}
+	t.Fatalf("no row %q of %q", metric, phase)
+	return result.Row{}
+}
+
 func TestAProgramThatEndsBeforeItCanBeInspectedIsMeasured(t *testing.T) {
 	r, out, err := plan(t, "name: nothing\ncommand: [/bin/true]\n")
 	if err != nil {
@@ -138,15 +204,24 @@ int main(void) {
     usleep(1500000);
   }
 }`)
-	r, _, err := plan(t, "name: spikes\ncommand: ["+program+"]\nready: {command: [/bin/true]}\nsettle: 100ms\nload:\n  - {name: watched, for: 4s}\n")
+	service := "name: spikes\ncommand: [" + program + "]\nready: {command: [/bin/true]}\nsettle: 100ms\nload:\n  - {name: watched, for: 4s}\n"
+	r, _, err := plan(t, service)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, peak := range []float64{valueOf(t, r, "watched", runner.MetricRSS), valueOf(t, r, "whole run", result.MetricPeakRSS)} {
-		if peak < 100<<20 || peak > 120<<20 {
-			t.Errorf("peak RSS %.1f MiB", peak/(1<<20))
+	check := func(peaks ...float64) {
+		for _, peak := range peaks {
+			if peak < 100<<20 || peak > 120<<20 {
+				t.Errorf("peak %.1f MiB", peak/(1<<20))
+			}
 		}
 	}
+	check(valueOf(t, r, "watched", runner.MetricRSS), valueOf(t, r, "whole run", result.MetricPeakRSS))
+	needGroup(t)
+	if r, _, err = plan(t, service+"processes: tree\n"); err != nil {
+		t.Fatal(err)
+	}
+	check(valueOf(t, r, "whole run", runner.MetricGroupPeak))
 }
 
 // valueOf is a value of the system's allocator in the first round.

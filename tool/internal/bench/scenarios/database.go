@@ -53,7 +53,8 @@ var quantiles = []struct {
 // phases are those of the benchmark: a step for each workload and number of connections, on one server.
 func (d database) phases(values runner.Values) []runner.Phase {
 	list := []runner.Phase{runner.StartPhase(d.start), runner.WarmUp(d.warmUp)}
-	rows := []result.Row{runner.HigherRow(transactions, "1/s"), runner.LowerRow(cpuPerTrans, "ms"), runner.LowerRow(runner.MetricRSS, "bytes"), runner.ShareRow()}
+	rows := append([]result.Row{runner.HigherRow(transactions, "1/s"), runner.LowerRow(cpuPerTrans, "ms")}, runner.LoadMemory(d.tree)...)
+	rows = append(rows, runner.ShareRow())
 	for _, q := range quantiles {
 		rows = append(rows, runner.LowerRow(q.metric, "ms"))
 	}
@@ -83,7 +84,7 @@ func (d database) step(ctx context.Context, v *runner.Visit, workload string, co
 	}
 	v.Set(transactions, report.perSecond)
 	v.Set(cpuPerTrans, seen.CPUSeconds/report.done*1e3)
-	v.Set(runner.MetricRSS, seen.PeakRSS)
+	v.SetLoadMemory(seen)
 	for _, q := range quantiles {
 		v.Set(q.metric, report.quantile(q.share))
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,9 +77,8 @@ func nginxPhases(values runner.Values) []runner.Phase {
 		for _, connections := range values.Numbers("connections") {
 			list = append(list, runner.Phase{
 				Name: fmt.Sprintf("%s, %d connections", page, connections),
-				Rows: append([]result.Row{runner.HigherRow(runner.MetricThroughput, "1/s"), runner.LowerRow("server CPU a request", "us"),
-					runner.LowerRow(runner.MetricRSS, "bytes"), runner.ShareRow()},
-					runner.LatencyRows(runner.MetricP50, runner.MetricP90, runner.MetricP99)...),
+				Rows: slices.Concat([]result.Row{runner.HigherRow(runner.MetricThroughput, "1/s"), runner.LowerRow("server CPU a request", "us")},
+					runner.LoadMemory(true), []result.Row{runner.ShareRow()}, runner.LatencyRows(runner.MetricP50, runner.MetricP90, runner.MetricP99)),
 				Do: func(ctx context.Context, v *runner.Visit) error {
 					return nginxStep(ctx, v, fmt.Sprintf("http://127.0.0.1:%d%s", port, nginxPages[page]), connections)
 				},
@@ -168,7 +168,7 @@ func nginxStep(ctx context.Context, v *runner.Visit, url string, connections int
 	}
 	v.Set(runner.MetricThroughput, w.perSecond)
 	v.Set("server CPU a request", seen.CPUSeconds/w.requests*1e6)
-	v.Set(runner.MetricRSS, seen.PeakRSS)
+	v.SetLoadMemory(seen)
 	v.Set(runner.MetricP50, w.p50)
 	v.Set(runner.MetricP90, w.p90)
 	v.Set(runner.MetricP99, w.p99)
