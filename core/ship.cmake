@@ -8,7 +8,7 @@ target_compile_options(granary PRIVATE $<${language_cxx}:-fno-exceptions>)
 set_target_properties(granary PROPERTIES LINKER_LANGUAGE C VERSION 1 SOVERSION 1)
 target_link_options(granary PRIVATE -static-libgcc
   # Far from everything else, so that no fault maps it by the way; see inspection/descriptor.cc.
-  LINKER:--section-start=.granary_descriptor=0x180000
+  LINKER:--section-start=.granary_descriptor=0x200000
   # musl-gcc asks for no index of frame tables, which walks of stacks begin with.
   LINKER:--eh-frame-hdr
   LINKER:--as-needed LINKER:-z,now LINKER:-z,noseparate-code
