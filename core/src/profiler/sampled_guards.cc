@@ -28,6 +28,27 @@ void Capture(GuardStack& stack) {
   stack.Set(Linux::ThreadId(), here.frames + here.first, here.end - here.first);
 }
 
+#if defined(__aarch64__)
+// The kernel says in a record of its own how the memory was accessed; an emulator may omit it.
+const char* AccessOf(const mcontext_t& context) {
+  struct Record {
+    uint32_t magic, size;
+    uint64_t syndrome;
+  };
+  constexpr uint32_t kSyndromeMagic = 0x45535201;
+  constexpr uint64_t kWrites = 1 << 6;
+  const auto* const records = reinterpret_cast<const unsigned char*>(context.__reserved);
+  for (size_t at = 0; at + sizeof(Record) <= sizeof context.__reserved;) {
+    Record record;
+    __builtin_memcpy(&record, records + at, sizeof record);
+    if (record.magic == kSyndromeMagic) return (record.syndrome & kWrites) != 0 ? "write" : "read";
+    if (record.magic == 0 || record.size < sizeof(Record)) break;
+    at += record.size;
+  }
+  return "access";
+}
+#endif
+
 // The registers at the instruction that faulted, and whether it writes.
 unwind::Registers RegistersOf(const ucontext_t& context, const char** access) {
   unwind::Registers r;
@@ -43,7 +64,7 @@ unwind::Registers RegistersOf(const ucontext_t& context, const char** access) {
   r.sp = context.uc_mcontext.sp;
   r.fp = context.uc_mcontext.regs[29];
   r.extra = context.uc_mcontext.regs[30];
-  *access = "access";
+  *access = AccessOf(context.uc_mcontext);
 #endif
   return r;
 }
@@ -53,9 +74,13 @@ const char* NameOf(const GuardedObject* o, const void* p, const char* access) {
   const bool reads = access[0] == 'r', writes = access[0] == 'w';
   if (freed) return reads ? "read after free" : writes ? "write after free" : "use after free";
   if (o != nullptr && AddressOf(p) < AddressOf(o->p)) {
-    return reads ? "read before an object" : writes ? "write before an object" : "access before";
+    return reads    ? "read before an object"
+           : writes ? "write before an object"
+                    : "access before an object";
   }
-  return reads ? "read beyond an object" : writes ? "write beyond an object" : "access beyond";
+  return reads    ? "read beyond an object"
+         : writes ? "write beyond an object"
+                  : "access beyond an object";
 }
 
 void ReportFault(const void* p, const ucontext_t& context) {

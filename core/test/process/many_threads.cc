@@ -2,6 +2,7 @@
 // the next wave frees.
 #include <pthread.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "../check.h"
@@ -53,7 +54,8 @@ void* Live(void* argument) {
 void RunWave(size_t count) {
   pthread_attr_t attributes;
   CHECK(pthread_attr_init(&attributes) == 0);
-  CHECK(pthread_attr_setstacksize(&attributes, 32 << 10) == 0);
+  const auto least = static_cast<size_t>(sysconf(_SC_THREAD_STACK_MIN));  // 128 KiB on arm64
+  CHECK(pthread_attr_setstacksize(&attributes, std::max(least, size_t{32} << 10)) == 0);
   CHECK(pthread_barrier_init(&g_everyone_is_here, nullptr, static_cast<unsigned>(count)) == 0);
   std::vector<pthread_t> threads(count);
   for (size_t id = 0; id < count; ++id) {
