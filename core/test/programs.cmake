@@ -165,7 +165,8 @@ add_test(NAME scripts.test_chroot COMMAND bash ${CMAKE_SOURCE_DIR}/scripts/test_
 set_tests_properties(scripts.test_chroot PROPERTIES TIMEOUT 400 SKIP_RETURN_CODE 77)
 # All four write the same list of installed files, so one runs after the other. They start first, beside the short tests.
 set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm scripts.test_chroot PROPERTIES RESOURCE_LOCK install COST 1)
-add_test(NAME scripts.check_layers_test COMMAND Python3::Interpreter
-  ${CMAKE_SOURCE_DIR}/scripts/check_layers_test.py)
+foreach(script check_layers_test check_suites_test check_suites)
+  add_test(NAME scripts.${script} COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/${script}.py)
+endforeach()
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)

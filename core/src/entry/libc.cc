@@ -38,8 +38,11 @@ GRANARY_NOINLINE void FreeSlow(void* p) {
 
 // A function of its own, so that the request stays in its register on the fast path.
 GRANARY_NOINLINE void* AllocateSlow(size_t size) {
-  void* const p = heap::Allocate(size);
-  return p != nullptr || !malloc_calls_new_handler ? p : AllocateOrCallHandler(size);
+  return InNewMode([size] { return heap::Allocate(size); });
+}
+
+void* AllocateAligned(size_t size, size_t alignment) {
+  return InNewMode([size, alignment] { return heap::AllocateAligned(size, alignment); });
 }
 
 // realloc(p, 0), unless the option zero_realloc lets it return an object of size 0.
@@ -75,13 +78,13 @@ GRANARY_EXPORT GRANARY_HOT void free(void* p) noexcept {
 GRANARY_EXPORT void* calloc(size_t count, size_t size) noexcept {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return Refuse(ENOMEM);
-  return heap::AllocateZeroed(bytes);
+  return InNewMode([bytes] { return heap::AllocateZeroed(bytes); });
 }
 
 GRANARY_EXPORT void* realloc(void* p, size_t size) noexcept {
   if (p == nullptr) return malloc(size);
   if (size == 0 && options.zero_realloc != 1) return FreeInRealloc(p);
-  return heap::Reallocate(p, size);
+  return InNewMode([p, size] { return heap::Reallocate(p, size); });
 }
 
 GRANARY_EXPORT void* reallocarray(void* p, size_t count, size_t size) noexcept {
@@ -92,13 +95,13 @@ GRANARY_EXPORT void* reallocarray(void* p, size_t count, size_t size) noexcept {
 
 GRANARY_EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
   if (!IsPowerOfTwo(alignment)) return Refuse(EINVAL);
-  return heap::AllocateAligned(size, alignment);
+  return AllocateAligned(size, alignment);
 }
 
 GRANARY_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int error = errno;
-  void* const p = heap::AllocateAligned(size, alignment);
+  void* const p = AllocateAligned(size, alignment);
   if (p == nullptr) return ENOMEM;  // in errno as well: programs check either
   errno = error;
   *out = p;
@@ -108,15 +111,15 @@ GRANARY_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noe
 // An alignment that is no power of two is rounded up to one.
 GRANARY_EXPORT void* memalign(size_t alignment, size_t size) noexcept {
   if (alignment > SIZE_MAX / 2 + 1) return Refuse(EINVAL);
-  return heap::AllocateAligned(size, alignment == 0 ? 1 : std::bit_ceil(alignment));
+  return AllocateAligned(size, alignment == 0 ? 1 : std::bit_ceil(alignment));
 }
 
-GRANARY_EXPORT void* valloc(size_t size) noexcept { return heap::AllocateAligned(size, Page()); }
+GRANARY_EXPORT void* valloc(size_t size) noexcept { return AllocateAligned(size, Page()); }
 
 GRANARY_EXPORT void* pvalloc(size_t size) noexcept {
   const size_t page = Page();
   if (size > SIZE_MAX - page) return Refuse(ENOMEM);
-  return heap::AllocateAligned(size == 0 ? page : RoundUp(size, page), page);
+  return AllocateAligned(size == 0 ? page : RoundUp(size, page), page);
 }
 
 GRANARY_EXPORT size_t malloc_usable_size(void* p) noexcept {

@@ -95,16 +95,10 @@ GRANARY_NOINLINE void* NewOrThrow(size_t size, size_t alignment) {
 }
 
 GRANARY_NOINLINE void* NewOrNull(size_t size, size_t alignment) noexcept {
-  if (void* p = TryOnce(size, alignment)) return p;
-  if (options.infallible_new) DieOfNew(size);
-  while (const std::new_handler handler = HandlerOf(FindRuntime())) {
-    try {
-      handler();
-    } catch (...) {
-      return nullptr;
-    }
+  do {
     if (void* p = TryOnce(size, alignment)) return p;
-  }
+    if (options.infallible_new) DieOfNew(size);
+  } while (CallNewHandler());
   return nullptr;
 }
 
@@ -112,7 +106,16 @@ GRANARY_NOINLINE void* NewOrNull(size_t size, size_t alignment) noexcept {
 
 bool malloc_calls_new_handler;
 
-void* AllocateOrCallHandler(size_t size) noexcept { return NewOrNull(size, 1); }
+bool CallNewHandler() noexcept {
+  const std::new_handler handler = HandlerOf(FindRuntime());
+  if (handler == nullptr) return false;
+  try {
+    handler();
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
 
 namespace {
 

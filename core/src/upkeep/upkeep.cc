@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t kChildMillis = 2000;
 // dirty memory that a heap of any size may keep without a background thread
 constexpr size_t kLeastDirty = 16 * kMiB;
+constexpr size_t kMostWithoutDecay = kMiB;  // dirty where free pages have no decay time
 constexpr size_t kStepBytes = 512 * kKiB;   // purged in one step on a slow path
 constexpr size_t kTurnBytes = 8 * kMiB;     // purged before a waiting thread gets its turn,
 constexpr size_t kTurnSlabs = 64;           // or slabs inspected before it
@@ -31,6 +32,7 @@ uint64_t Upkeep::IntervalMillis() noexcept {
 }
 
 size_t Upkeep::DirtyBound() noexcept {
+  if (options.DecayMillis() == 0) return kMostWithoutDecay;
   const size_t quarter = layers.pages().used_bytes() / 4;
   return quarter > kLeastDirty ? quarter : kLeastDirty;
 }

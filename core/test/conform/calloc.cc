@@ -45,6 +45,10 @@ void SizeZeroGivesDistinctBlocks() {
   CHECK(first != nullptr && second != nullptr && first != second);
   free(first);
   free(second);
+  for (size_t other : {size_t{0}, size_t{UINT32_MAX}, SIZE_MAX}) {
+    free(calloc(HideSize(0), other));
+    free(calloc(HideSize(other), 0));
+  }
 }
 
 void OverflowIsRefusedWithEnomem() {

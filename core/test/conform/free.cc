@@ -54,6 +54,40 @@ void TheBodyOfAFreedBlockStays() {
   CHECK(body[32] == 0x6b && body[208] == 0x6b && body[600] == 0x6b);
 }
 
+// What a freed object holds means nothing elsewhere: live objects with the same bytes are freed as
+// any others, and a program that overwrites freed objects gets distinct, usable objects.
+void TheBodyOfAFreedBlockMeansNothing() {
+  auto* freed = static_cast<unsigned char*>(malloc(32));
+  auto* alike = static_cast<unsigned char*>(malloc(32));
+  auto* large = static_cast<unsigned char*>(malloc(127 << 10));
+  CHECK(freed != nullptr && alike != nullptr && large != nullptr);
+  memset(large, 0xff, 127 << 10);
+  free(freed);
+  memcpy(alike, Hide(freed), 32);
+  memcpy(large, Hide(freed), 32);
+  free(alike);
+  free(large);
+}
+
+void OverwrittenFreedBlocksMisleadNobody() {
+  static unsigned char* blocks[64];
+  for (auto*& block : blocks) {
+    block = static_cast<unsigned char*>(malloc(32));
+    CHECK(block != nullptr);
+  }
+  for (auto* block : blocks) free(block);
+  for (size_t i = 0; i < 64; ++i) memset(Hide(blocks[i]), static_cast<int>(0xe1 + i), 32);
+  for (size_t i = 0; i < 64; ++i) {
+    blocks[i] = static_cast<unsigned char*>(malloc(32));
+    CHECK(blocks[i] != nullptr && IsAligned(blocks[i], 16));
+    FillPattern(blocks[i], 32, i);
+  }
+  for (size_t i = 0; i < 64; ++i) {
+    CHECK(PatternHolds(blocks[i], 32, i));
+    free(blocks[i]);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -61,5 +95,8 @@ int main() {
   ErrnoIsPreserved();
   ErrnoIsPreservedOverManyFrees();
   FreedMemoryIsUsedAgain();
-  if (!OnSystemHeap()) TheBodyOfAFreedBlockStays();
+  TheBodyOfAFreedBlockMeansNothing();
+  if (OnSystemHeap()) return 0;
+  TheBodyOfAFreedBlockStays();
+  OverwrittenFreedBlocksMisleadNobody();
 }

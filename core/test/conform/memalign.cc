@@ -38,6 +38,12 @@ void MemalignRefusesTheImpossible() {
   CHECK(memalign(HideSize(top + 1), 8) == nullptr);
   CHECK(errno == EINVAL);
   errno = 0;
+  CHECK(memalign(HideSize(SIZE_MAX), kPage) == nullptr);
+  CHECK(errno == EINVAL);
+  errno = 0;
+  CHECK(memalign(kPage, HideSize(-kPage)) == nullptr);
+  CHECK(errno == ENOMEM);
+  errno = 0;
   CHECK(memalign(HideSize(64), HideSize(SIZE_MAX - 10)) == nullptr);
   CHECK(errno == ENOMEM);
 }

@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "../check.h"
 
@@ -34,6 +35,23 @@ void TheBlockSitsInTheClassOfItsNewSize(size_t from, size_t to) {
   CHECK(malloc_usable_size(moved) == malloc_usable_size(fresh));
   free(fresh);
   free(moved);
+}
+
+void ManyAtOnceKeepTheirContents() {
+  std::vector<void*> blocks(1 << 14);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = malloc(8192);
+    CHECK(blocks[i] != nullptr);
+    FillPattern(static_cast<char*>(blocks[i]) + 4000, 64, i);
+  }
+  for (void*& block : blocks) {
+    block = realloc(block, 9000);
+    CHECK(block != nullptr);
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    CHECK(PatternHolds(static_cast<char*>(blocks[i]) + 4000, 64, i));
+    free(blocks[i]);
+  }
 }
 
 void NullIsMalloc() {
@@ -101,6 +119,7 @@ int main() {
       if (!OnSystemHeap()) TheBlockSitsInTheClassOfItsNewSize(from, to);
     }
   }
+  ManyAtOnceKeepTheirContents();
   NullIsMalloc();
   ZeroFreesAndGivesNull();
   ZeroReallyFrees();

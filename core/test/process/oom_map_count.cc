@@ -2,6 +2,8 @@
 // crash.
 #include <sys/mman.h>
 
+#include <initializer_list>
+
 #include "oom.h"
 
 namespace {
@@ -42,6 +44,18 @@ void AllocateUnderPressure() {
   free(block);
 }
 
+// Unmapping or purging a part of a mapping needs one more of them, which the kernel refuses.
+void FreeLeavesErrnoAtTheLimit() {
+  for (size_t size : {size_t{64}, size_t{100} << 10, size_t{5318153}, size_t{16} << 20}) {
+    void* block = malloc(HideSize(size));
+    if (block == nullptr) continue;
+    memset(block, 1, size);
+    errno = EXDEV;
+    free(block);
+    CHECK(errno == EXDEV);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -52,6 +66,7 @@ int main() {
       mmap(nullptr, pages * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(area != MAP_FAILED);
   SplitUntilRefused(static_cast<char*>(area), pages);
+  FreeLeavesErrnoAtTheLimit();
   AllocateUnderPressure();
   CHECK(munmap(area, pages * kPage) == 0);
   oom::ExhaustAndRecover({1000, 0}, 64 * kMebi, false);

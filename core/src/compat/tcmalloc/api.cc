@@ -52,7 +52,7 @@ GRANARY_EXPORT void MallocExtension_SetMemoryReleaseRate(double rate) {
 }
 GRANARY_EXPORT double MallocExtension_GetMemoryReleaseRate(void) { return tcmalloc::ReleaseRate(); }
 GRANARY_EXPORT size_t MallocExtension_GetEstimatedAllocatedSize(size_t size) {
-  return heap::GoodSize(size, 1);
+  return tcmalloc::Estimate(size);
 }
 GRANARY_EXPORT size_t MallocExtension_GetAllocatedSize(const void* p) {
   return heap::UsableSize(p, "GetAllocatedSize");

@@ -78,6 +78,9 @@ size_t ThreadCacheSize() noexcept {
   return s.caches == 0 ? 0 : s.cached / s.caches;
 }
 
+// malloc(0) gives an object of no bytes.
+size_t Estimate(size_t size) noexcept { return size == 0 ? 0 : heap::GoodSize(size, 1); }
+
 int Ownership(const void* p) noexcept {
   heap::EnsureInit();
   return page_map.ClassAt(p) != kNoClass || layers.pages().LargeSize(p) != 0 ? 1 : 2;
@@ -107,7 +110,7 @@ void ReleaseOf(Extension*, size_t bytes) { ReleaseToSystem(bytes); }
 void ReleaseAll(Extension*) { heap::Trim(); }
 void SetRateOf(Extension*, double rate) { SetReleaseRate(rate); }
 double RateOf(Extension*) { return ReleaseRate(); }
-size_t EstimateOf(Extension*, size_t size) { return heap::GoodSize(size, 1); }
+size_t EstimateOf(Extension*, size_t size) { return Estimate(size); }
 size_t SizeOf(Extension*, const void* p) { return heap::UsableSize(p, "GetAllocatedSize"); }
 int OwnershipOf(Extension*, const void* p) { return Ownership(p); }
 void* NoTraces(Extension*, int* period) {

@@ -19,6 +19,7 @@ bool MemoryStats(int* blocks, size_t* total, int histogram[64]) noexcept;
 void GetStats(char* buffer, int length) noexcept;
 void ReleaseToSystem(size_t bytes) noexcept;
 size_t ThreadCacheSize() noexcept;
+size_t Estimate(size_t size) noexcept;
 int Ownership(const void* p) noexcept;  // 1: Granary owns p, 2: it does not
 
 }  // namespace granary::tcmalloc
