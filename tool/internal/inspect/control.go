@@ -155,7 +155,7 @@ func (t *Target) noAnswer(c Command, waited time.Duration) error {
 	} else if v, err := t.figure("upkeep.background_thread"); err == nil && v == t.layout.constant("upkeep.background_thread_runs") {
 		why = "its background thread could not be woken from here and will do it when it next wakes"
 	}
-	return failure(ErrNoAnswer, "process %d has not done the %s within %v: %s", t.PID, c.name, waited.Round(time.Millisecond), why)
+	return failure(ErrNoAnswer, "process %d has not served the request %s within %v: %s", t.PID, c.name, waited.Round(time.Second/10), why)
 }
 
 // checkOptions refuses what the process would refuse, so that the command prints the reason.

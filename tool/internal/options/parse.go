@@ -4,6 +4,7 @@ package options
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func Normal(known []inspect.Option, setting string) (string, error) {
 		return name + ":" + value, err
 	}
 	if n < o.Lowest || n > o.Highest {
-		return "", fmt.Errorf("%s cannot be %d, only %d to %d", name, n, o.Lowest, o.Highest)
+		return "", fmt.Errorf("%s cannot be %s, only %s", name, value, limits(o))
 	}
 	if strings.Trim(value, "-0123456789") == "" {
 		return name + ":" + value, nil
@@ -49,6 +50,21 @@ func Normal(known []inspect.Option, setting string) (string, error) {
 		return name + ":" + value, nil
 	}
 	return name + ":" + strconv.FormatInt(n, 10), nil
+}
+
+// limits says which numbers an option takes; one that has names says these, and one without an upper limit no number of
+// nineteen digits.
+func limits(o inspect.Option) string {
+	switch named := inspect.Words(o.Name); {
+	case len(named) > 0:
+		return strings.Join(named, ", ")
+	case o.Highest == math.MaxInt64:
+		return fmt.Sprintf("%d or more", o.Lowest)
+	}
+	if strings.HasSuffix(o.Name, "_ms") {
+		return fmt.Sprintf("%d to %d milliseconds", o.Lowest, o.Highest)
+	}
+	return fmt.Sprintf("%d to %d", o.Lowest, o.Highest)
 }
 
 func oneOf(name, value string, allowed ...string) error {

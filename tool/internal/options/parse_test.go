@@ -34,7 +34,7 @@ func TestSettingsTakeUnitsAndAreCheckedByTheLibrarysOwnTable(t *testing.T) {
 		"dirty_dekay_ms:5":  `there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`,
 		"dirty_decay_ms":    `"dirty_decay_ms" has no value: write NAME:VALUE`,
 		"dirty_decay_ms:5x": `dirty_decay_ms cannot be "5x": write milliseconds, or a duration such as 500ms or 5s`,
-		"dirty_decay_ms:2h": "dirty_decay_ms cannot be 7200000, only -1 to 3600000",
+		"dirty_decay_ms:2h": "dirty_decay_ms cannot be 2h, only -1 to 3600000 milliseconds",
 		"hard_limit:50M":    `hard_limit cannot be "50M": write a number, or a size such as 64KiB or 50MiB`,
 		"hard_limit:much":   `hard_limit cannot be "much": write a number, or a size such as 64KiB or 50MiB`,
 		"huge_pages:maybe":  `huge_pages cannot be "maybe", only default, always, never`,
@@ -49,7 +49,7 @@ func TestSettingsTakeUnitsAndAreCheckedByTheLibrarysOwnTable(t *testing.T) {
 func TestWrongRowsAreNamedWithTheNearest(t *testing.T) {
 	known := []inspect.Option{{Name: "dirty_decay_ms", Lowest: -1, Highest: 3600000}, {Name: "abort_conf", Type: "bool", Highest: 1}}
 	got := Wrong(known, "dirty_dekay_ms:5,dirty_decay_ms:-2,abort_conf:true,,colour:red,abort_conf")
-	want := []string{`there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`, "dirty_decay_ms cannot be -2, only -1 to 3600000",
+	want := []string{`there is no option "dirty_dekay_ms"; did you mean "dirty_decay_ms"?`, "dirty_decay_ms cannot be -2, only -1 to 3600000 milliseconds",
 		`there is no option "colour"`, `"abort_conf" has no value: write NAME:VALUE`}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("%q", got)

@@ -25,7 +25,7 @@ func (s Service) Scenario() runner.Scenario {
 		rounds = measure.Rounds{Full: s.Rounds, Quick: s.Rounds}
 	}
 	return runner.Scenario{
-		Name: s.Name, Rounds: rounds, Needs: []runner.Need{{Program: s.Command[0], Package: "that has it, or correct the plan's `command`"}},
+		Name: s.Name, Rounds: rounds, Needs: []runner.Need{{Program: s.Command[0], Package: "the package that has it, or correct the plan's `command`"}},
 		Params: []runner.Param{{Name: "settle", Kind: runner.Duration, Full: s.settle(), Help: "how long the service is left alone before its memory is read"}},
 		Phases: func(runner.Values) []runner.Phase { return s.phases() },
 	}

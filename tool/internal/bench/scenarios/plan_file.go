@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/bench/result"
+	"github.com/granary-allocator/granary/tool/internal/bench/runner"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -146,6 +147,23 @@ func (s *Service) check() error {
 	case len(s.Loads) > 0 && s.Ready.TCP == "" && s.Ready.HTTP == "" && s.Ready.Command == nil:
 		return errors.New("it has a `load` but no `ready`; name a check that the service is ready: tcp, http or command")
 	}
+	if strings.Contains(s.Name, "/") {
+		return fmt.Errorf("`name` is %q; it becomes a part of file names, so write it without /", s.Name)
+	}
+	if s.Rounds < 0 || min(s.Settle, s.Ready.Within, s.Stop.Within) < 0 {
+		return errors.New("a negative number of `rounds`, or a negative duration, has no meaning; correct it")
+	}
+	if err := programs("command", s.Command); err != nil {
+		return err
+	}
+	if err := programs("before", s.Before...); err != nil {
+		return err
+	}
+	if s.Ready.Command != nil {
+		if err := programs("ready: command", s.Ready.Command); err != nil {
+			return err
+		}
+	}
 	if s.Stop.Signal != "" && unix.SignalNum(s.Stop.Signal) == 0 {
 		return fmt.Errorf("`stop: signal` %q is no signal; write one such as SIGINT", s.Stop.Signal)
 	}
@@ -157,9 +175,53 @@ func (s *Service) check() error {
 	return nil
 }
 
+// programs refuses commands that cannot start, before anything is measured. A path that an earlier command makes, in $DIR
+// or relative, may come later.
+func programs(setting string, commands ...[]string) error {
+	for _, words := range commands {
+		if len(words) == 0 || words[0] == "" {
+			return fmt.Errorf("a command of `%s` names no program; write the program and its arguments as a list", setting)
+		}
+		if strings.Contains(words[0], "$") || strings.Contains(words[0], "/") && !strings.HasPrefix(words[0], "/") {
+			continue
+		}
+		if err := executable(words[0]); err != nil {
+			return fmt.Errorf("`%s`: %w", setting, err)
+		}
+	}
+	return nil
+}
+
+func executable(program string) error {
+	if !strings.Contains(program, "/") {
+		if _, err := (runner.Need{Program: program, Package: program}).Find(); err != nil {
+			return fmt.Errorf("there is no program %s on the PATH; install it, or correct its name", program)
+		}
+		return nil
+	}
+	info, err := os.Stat(program)
+	switch {
+	case err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("there is no file %s; install the program, or correct its path", program)
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder; write the path of the program", program)
+	}
+	return fmt.Errorf("%s is no program: it may not be executed", program)
+}
+
 func (l *loadPlan) check() error {
 	if l.Name == "" {
 		return errors.New("a `load` has no `name`")
+	}
+	if l.For < 0 {
+		return fmt.Errorf("load %s: a negative `for` has no meaning; correct it", l.Name)
+	}
+	if len(l.Command) > 0 {
+		if err := programs("command", l.Command); err != nil {
+			return fmt.Errorf("load %s: %w", l.Name, err)
+		}
 	}
 	if (len(l.Command) == 0) == (l.For == 0) {
 		return fmt.Errorf("load %s needs `command`, or `for` (how long to watch), and not both", l.Name)
