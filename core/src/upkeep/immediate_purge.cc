@@ -37,7 +37,7 @@ void Upkeep::RefreshLimitsIfDue(uint64_t now) noexcept {
 }
 
 void Upkeep::MakeRoom(size_t bytes) noexcept {
-  if (limit_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerClock == 0)
+  if (OwnPolls().limits.fetch_add(1, std::memory_order_relaxed) % kPollsPerClock == 0)
     RefreshLimitsIfDue(Linux::NowMillis());
   const size_t ceiling = limits_.ceiling();
   if (layers.HeldBytes() + bytes <= ceiling || layers.ResidentBytes() + bytes <= ceiling) return;

@@ -37,6 +37,10 @@ size_t Upkeep::DirtyBound() noexcept {
   return quarter > kLeastDirty ? quarter : kLeastDirty;
 }
 
+Upkeep::Polls& Upkeep::OwnPolls() noexcept {
+  return polls_[static_cast<unsigned>(CurrentIndex()) % kPollStripes];
+}
+
 void Upkeep::PollWithoutBackground() noexcept {
   PageHeap<Linux>& pages = layers.pages();
   if (options.dirty_decay_ms >= 0 && pages.dirty_bytes() > DirtyBound() && running_.TryLock()) {
@@ -48,9 +52,7 @@ void Upkeep::PollWithoutBackground() noexcept {
     running_.Unlock();
   }
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
-  const auto cpu = static_cast<unsigned>(CurrentIndex());
-  std::atomic<uint32_t>& count = polls_[cpu % kPollStripes].count;
-  const uint32_t polls = count.fetch_add(1, std::memory_order_relaxed);
+  const uint32_t polls = OwnPolls().count.fetch_add(1, std::memory_order_relaxed);
   if (polls % (busy ? 8 : kPollsPerClock) != 0) return;
   if (BackgroundIsWorthIt()) wanted_.store(true, std::memory_order_relaxed);
   if (options.stats_file) clients_.tick(Linux::NowMillis());

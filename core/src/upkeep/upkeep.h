@@ -172,12 +172,13 @@ class Upkeep {
   std::atomic<size_t> offset_in_slabs_{0};  // bytes in slabs purged to offset growth
   struct alignas(kCacheLine) Polls {
     std::atomic<uint32_t> count{0};
+    std::atomic<uint32_t> limits{0};  // the same below a ceiling
   };
+  Polls& OwnPolls() noexcept;
   Polls polls_[kPollStripes];      // one per CPU, each on a cache line of its own
   std::atomic<uint64_t> next_{0};  // when the decay interval ends, in milliseconds
   std::atomic<uint64_t> intervals_{0};
   std::atomic<uint32_t> step_{0};  // the next step of the work at the end of the last interval
-  std::atomic<uint32_t> limit_polls_{0};
   std::atomic<uint64_t> refresh_at_{0};  // when to read the limits again, in milliseconds
   size_t map_for_ = 0;     // peak of the bytes in use since the page map was last purged
   uint32_t settling_ = 0;  // intervals left in which all free metadata is purged

@@ -204,7 +204,7 @@ void NothingStaysWhenSwitchedOff() {
 void* SwitchOnAndAllocate(void* barrier) {
   pthread_barrier_wait(static_cast<pthread_barrier_t*>(barrier));
   CHECK(granary_set_options("guard_sample:1") == 0);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 60; ++i) {
     void* const p = Hide(malloc(kSize));
     CHECK(p != nullptr && malloc_usable_size(p) >= kSize);
     free(p);
