@@ -37,7 +37,7 @@ def complaints_about_needs(library):
 
 
 def complaints_about_state(library):
-    """The layers and upkeep must be in zeroed memory: as initialized data, each process would read them from the file."""
+    """The layers and upkeep must be in zeroed memory: as initialised data, each process would read them from the file."""
     kinds = {line.split()[0]: line.split()[1] for line in output("nm", "-P", library).splitlines()}
     for name, symbol in STATE.items():
         if symbol not in kinds:

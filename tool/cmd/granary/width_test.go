@@ -105,7 +105,7 @@ while True:
 
 // A terminal that does not answer questions, as a serial console, would hold up every command.
 func TestNoCommandAsksTheTerminal(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^$") // all packages of the command are initialized
+	cmd := exec.Command(os.Args[0], "-test.run=^$") // all packages of the command are initialised
 	cmd.Env = slices.DeleteFunc(append(os.Environ(), "TERM=xterm-256color"), func(v string) bool { return strings.HasPrefix(v, "CI=") })
 	screen, err := pty.Start(cmd)
 	if err != nil {

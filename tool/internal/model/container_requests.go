@@ -28,7 +28,7 @@ const (
 	pointer     = 8
 	stringSize  = 32
 	inlined     = 15 // letters that a string holds itself
-	treeHeader  = 32 // color, parent, left, right
+	treeHeader  = 32 // colour, parent, left, right
 	listHeader  = 16
 	largestType = 1 << 20
 )

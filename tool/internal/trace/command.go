@@ -19,7 +19,7 @@ import (
 // Commands are those that read a trace: `granary trace info` and its neighbours.
 var Commands = []cli.Command{
 	{
-		Name: "trace info", Usage: "FILE [--json]", Summary: "summarize a trace", Takes: cli.Files,
+		Name: "trace info", Usage: "FILE [--json]", Summary: "summarise a trace", Takes: cli.Files,
 		About: "The trace is one that `granary record` wrote, or was still writing when it was killed.",
 		Examples: []cli.Example{
 			{Line: "trace info trace.gtr", Does: "calls, threads and peak"},
@@ -73,7 +73,7 @@ func printing(fs *pflag.FlagSet, write func(io.Writer, Summary), draw func(Summa
 	})
 }
 
-// summarized summarizes the trace that the argument names.
+// summarized reads and summarises the trace that the argument names.
 func summarized(act func(cli.Env, Summary) error) cli.Action {
 	return opened(func(env cli.Env, t *Trace) error { return act(env, Summarize(t)) })
 }
@@ -100,7 +100,7 @@ func complain(env cli.Env, path string, t *Trace) {
 	}
 }
 
-// read summarizes a trace, and reports mistakes in it on stderr.
+// read summarises a trace, and reports mistakes in it on stderr.
 func read(env cli.Env, path string) (Summary, error) {
 	t, err := Open(path)
 	if err != nil {

@@ -26,7 +26,7 @@ var Record = cli.Command{
 	Summary: "record every allocation of a program",
 	About: `The program runs on its own allocator, whichever that is, with a recorder loaded before it. The trace holds sizes,
 alignments, threads, times and the order of all calls, but no contents. It remains readable if the program or this
-command is killed. ` + "`granary trace info`" + ` summarizes it. With --wait, nothing is recorded until
+command is killed. ` + "`granary trace info`" + ` summarises it. With --wait, nothing is recorded until
 ` + "`granary record PID`" + ` switches the recording on from outside. docs/guides/record-and-replay.md explains it.`,
 	Examples: []cli.Example{
 		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},

@@ -21,7 +21,7 @@ var Simulate = cli.Command{
 	Summary: "find the best setting of Granary for a trace, and its memory on other machines",
 	About: `The calls of the trace are made in the library's own layers, over a machine that is simulated: pages, clock, CPUs. No
 object is accessed, so this is much faster than the program, also for machines that you do not have. It simulates every
-combination of the values of --set, with each of --classes. docs/guides/record-and-replay.md says what is not modeled.`,
+combination of the values of --set, with each of --classes. docs/guides/record-and-replay.md says what is not modelled.`,
 	Examples: []cli.Example{
 		{Line: "simulate trace.gtr", Does: "with the defaults, on this machine"},
 		{Line: "simulate trace.gtr --set dirty_decay_ms=0,1000,10000 --goal rss", Does: "find the decay time for the least memory"},
@@ -43,7 +43,7 @@ func setupSimulate(fs *pflag.FlagSet) cli.Action {
 	o := &simulateOptions{}
 	fs.StringArrayVar(&o.sets, "set", nil, "an option of the library with the `NAME=VALUES` to try, separated by commas; may be repeated")
 	fs.StringSliceVar(&o.classes, "classes", []string{classNames[0]}, "the size `classes` to try: fine (the library's), coarse (four to a doubling, as jemalloc's), or both")
-	fs.StringVar(&o.goal, "goal", "rss", "what the chosen setting minimizes: rss (the mean over time) or `speed`")
+	fs.StringVar(&o.goal, "goal", "rss", "what the chosen setting minimises: rss (the mean over time) or `speed`")
 	fs.IntVar(&o.machine.CPUs, "cpus", runtime.NumCPU(), "the `number` of CPUs")
 	fs.IntVar(&o.machine.Nodes, "nodes", 1, "the `number` of NUMA nodes, among which the CPUs are divided")
 	fs.StringVar(&o.memory, "memory", "", "the `size` of the memory, a limit as of a cgroup; without it there is none")

@@ -20,7 +20,7 @@ func (r Result) Cost() time.Duration {
 		time.Duration(r.Purged)*priceOfPurged + time.Duration(r.Calls())*priceOfCall
 }
 
-// goals are the figures that a goal minimizes: the first one, and the second one among settings that are level.
+// goals are the figures that a goal minimises: the first one, and the second one among settings that are level.
 var goals = map[string][2]func(Result) float64{
 	"rss":   {meanRSS, cost},
 	"speed": {cost, meanRSS},

@@ -12,7 +12,7 @@ import (
 
 // Command is `granary bench all`.
 var Command = cli.Command{
-	Name: "bench all", Usage: "--out DIR [options]", Summary: "run every scenario of a suite, and summarize the results",
+	Name: "bench all", Usage: "--out DIR [options]", Summary: "run every scenario of a suite, and summarise the results",
 	About: "Goes round by round over all scenarios, so that each has its first round early. Each scenario's results go to a folder of its own below DIR; " +
 		"if a scenario cannot run, the command prints the reason and continues with the others. The same command continues an interrupted suite: finished rounds are kept, and " +
 		"rounds are added until DIR has the requested number. With --budget it ends in time: it uses the short sizes if three rounds of the full ones " +
