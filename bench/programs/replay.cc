@@ -97,7 +97,7 @@ void Apply(const Operation& op) {
     void* object = op.kind == Kind::kReallocate ? std::realloc(slot.object, op.size) : New(op);
     if (object == nullptr && op.size > 0)
       bench::Fail("an allocation returned NULL; run with more memory");
-    Write(object, op.size);
+    Write(object, WrittenOf(op));
     slot.object = object;
   }
   slot.turn.store(op.turn + 1, std::memory_order_release);

@@ -45,8 +45,13 @@ struct Operation {
   uint32_t delay;  // recorded time since the previous operation of the list, in 100 ns
   Kind kind;
   uint8_t log2_alignment;
-  uint16_t reserved;
+  uint16_t written;  // the written part of the object in units of 1/65534, plus one; 0: unknown
 };
+// How many of the object's first bytes a replay writes.
+inline uint64_t WrittenOf(const Operation& op) {
+  if (op.written == 0) return op.size;
+  return static_cast<uint64_t>(static_cast<double>(op.size) * (op.written - 1) / 65534);
+}
 static_assert(sizeof(Header) == 24 && sizeof(Thread) == 24 && sizeof(Operation) == 24);
 
 }  // namespace replay

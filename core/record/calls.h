@@ -5,18 +5,23 @@
 #include "next.h"
 #include "recorder.h"
 #include "stacks.h"
+#include "written.h"
 
 namespace granary::record {
 
-inline void RecordAllocation(Log& log, Kind kind, size_t size, size_t alignment, const void* p) {
+inline void RecordAllocation(Log& log, Kind kind, size_t size, size_t alignment, void* p) {
   Record(log, p, [=](Encoder& e, uint64_t ticks) {
+    written.Allocated(kind, size, p);
     if (stacks.on()) stacks.Write(e);
     e.Allocated(kind, size, alignment, p, ticks);
   });
 }
 
 inline void RecordFree(Log& log, Kind kind, const void* p) {
-  Record(log, p, [=](Encoder& e, uint64_t ticks) { e.Freed(kind, p, ticks); });
+  Record(log, p, [=](Encoder& e, uint64_t ticks) {
+    written.Freed(e, p);
+    e.Freed(kind, p, ticks);
+  });
 }
 
 // Not inline, so that a call whose object is not recorded saves no registers for it.

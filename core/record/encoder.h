@@ -40,6 +40,8 @@ class Encoder {
     address_ = 0;
   }
 
+  void Written(uint64_t kib) { Commit(Other::kWritten, Number(at_ + 1, kib)); }
+
   void Stack(uint32_t number) { Commit(Other::kStack, Number(at_ + 1, number)); }
 
   void DefineStack(uint32_t number, const uintptr_t* frames, size_t count) {

@@ -148,7 +148,7 @@ uint8_t* File::OldestChunk() {
   Header& h = *header_;
   if (taken_ == queued_) return Ended(Stop::kInUse);
   const Complete oldest = queue_[taken_++ % h.max_chunks];
-  h.version = kVersionOverwritten;
+  if (h.version < kVersionOverwritten) h.version = kVersionOverwritten;
   __atomic_store_n(&h.overwritten, oldest.ticks, __ATOMIC_RELEASE);
   __atomic_store_n(oldest.chunk + sizeof(ChunkHeader), 0, __ATOMIC_RELEASE);
   if (!Populate(oldest.chunk, kChunkBytes)) return Ended(Stop::kNoSpace);

@@ -11,6 +11,7 @@ inline constexpr char kMagic[8] = {'g', 'r', 'a', 'n', 'r', 'e', 'c', '\n'};
 inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kVersionWithStacks = 2;
 inline constexpr uint32_t kVersionOverwritten = 3;  // with stacks or without
+inline constexpr uint32_t kVersionWithWritten = 4;  // all of the above or not
 // Both are whole pages with pages of up to 64 KiB.
 inline constexpr size_t kHeaderBytes = 64 << 10;
 inline constexpr size_t kChunkBytes = 64 << 10;
@@ -32,6 +33,7 @@ enum class Other : uint8_t {
   kThread = 0,        // thread, time: another thread goes on in this chunk
   kStack = 1,         // number of the stack of the next allocation in this chunk
   kDefinesStack = 2,  // number, count, return addresses from the innermost on, as distances
+  kWritten = 3,       // KiB of the next freed or moved object in this chunk that were written
 };
 // The thread of a chunk that holds definitions of stacks alone.
 inline constexpr uint32_t kDefinitionsThread = ~uint32_t{1};
@@ -41,8 +43,8 @@ inline constexpr uint32_t kMapsThread = ~uint32_t{0};
 inline constexpr uint64_t kLongTime = 31;
 inline constexpr size_t kMaxFrames = 24;
 // Two bytes for the kind and the alignment and four numbers of at most ten, the number of a stack,
-// and its definition.
-inline constexpr size_t kMaxEventBytes = 2 + 4 * 10 + 6 + 1 + 2 * 5 + kMaxFrames * 10;
+// its definition, and the written part of an object.
+inline constexpr size_t kMaxEventBytes = 2 + 4 * 10 + 6 + 1 + 2 * 5 + kMaxFrames * 10 + 11;
 
 // Why recording ended before the program did.
 enum class Stop : uint32_t { kRunning = 0, kFull = 1, kNoSpace = 2, kInUse = 3 };

@@ -40,6 +40,7 @@ bool FindNext() {
   Find(found.memalign, "memalign");
   Find(found.valloc, "valloc");
   Find(found.pvalloc, "pvalloc");
+  Find(found.usable_size, "malloc_usable_size");
   if (found.malloc == nullptr || found.free == nullptr || found.calloc == nullptr ||
       found.realloc == nullptr) {
     static constexpr char kMessage[] =

@@ -16,6 +16,7 @@ struct Next {
   void* (*memalign)(size_t, size_t);
   void* (*valloc)(size_t);
   void* (*pvalloc)(size_t);
+  size_t (*usable_size)(void*);  // may be missing
 };
 
 extern Next next;

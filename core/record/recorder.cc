@@ -12,6 +12,7 @@
 #include "file.h"
 #include "maps.h"
 #include "stacks.h"
+#include "written.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -155,6 +156,12 @@ void StartStacks() {
   file.header().version = kVersionWithStacks;
 }
 
+void StartWritten() {
+  written.Stop();
+  if (NumberIn("GRANARY_RECORD_WRITTEN", 0) == 0 || !written.Start()) return;
+  file.header().version = kVersionWithWritten;
+}
+
 // Decides whether this process is recorded. Called with the state's lock held by one thread.
 void Start(State& state) {
   const bool forked = generation != 0 && recorded != getpid();
@@ -165,6 +172,7 @@ void Start(State& state) {
   file.header().sample = sample == 0 ? 1 : sample;
   file.header().forked = forked;
   StartStacks();
+  StartWritten();
   state.shared.skipped = ~(~uint64_t{0} / file.header().sample);
   state.shared.clock = file.header().first.ticks;
   if (generation == 0) pthread_key_create(&at_thread_end, LeaveChunk);

@@ -57,7 +57,7 @@ void Player::Apply(const replay::Operation& op) {
     return;
   }
   if (op.kind == replay::Kind::kReallocate) Ended(slot);
-  Began(slot, Allocate(op), op.size);
+  Began(slot, Allocate(op), op.size, WrittenOf(op));
 }
 
 // The calls are those of entry/libc.cc.
@@ -85,14 +85,14 @@ void Player::Free(void* p) {
   heap::Free(p);
 }
 
-// As the replay does, the program writes into each page of a new object.
-void Player::Began(Slot& slot, void* p, size_t size) {
+// As the replay does, the program writes into the first pages of a new object.
+void Player::Began(Slot& slot, void* p, size_t size, size_t written) {
   slot = {p, size};
   if (p == nullptr) {
     counts_.refused += size > 0;
     return;
   }
-  machine.pages.Touch(p, size, machine.node);
+  machine.pages.Touch(p, written, machine.node);
   counts_.live += size;
   counts_.live_peak = std::max(counts_.live_peak, counts_.live);
   counts_.placed += size;

@@ -56,7 +56,7 @@ class Player {
   void* Allocate(const replay::Operation& op);
   void* Reallocate(void* p, size_t size);
   void Free(void* p);
-  void Began(Slot& slot, void* p, size_t size);
+  void Began(Slot& slot, void* p, size_t size, size_t written);
   void Ended(const Slot& slot);
   void Observe();
   uint64_t Measure();

@@ -14,6 +14,7 @@ type record struct {
 	address uint64
 	thread  uint32 // of otherThread
 	stack   uint32 // of an allocation; 0: unknown
+	written uint64 // bytes of the object that ends, plus one; 0: unknown
 }
 
 var errDamaged = errors.New("no event")
@@ -24,6 +25,7 @@ type decoder struct {
 	ticks   uint64
 	address uint64
 	stack   uint32              // of the next allocation
+	written uint64              // of the next object that ends, plus one
 	define  map[uint32][]uint64 // where stacks are defined; nil: nowhere
 }
 
@@ -42,7 +44,7 @@ func (d *decoder) number() (uint64, error) {
 // next returns the next event; its kind is recordEnd at the end of the chunk, recordOther if another thread goes on.
 func (d *decoder) next() (record, error) {
 	for len(d.data) > 0 && d.data[0]&(1<<kindBits-1) == recordOther && d.data[0]>>kindBits != otherThread {
-		if err := d.stacks(); err != nil {
+		if err := d.more(); err != nil {
 			return record{}, err
 		}
 	}
@@ -73,11 +75,15 @@ func (d *decoder) next() (record, error) {
 	return r, d.addressOf(&r)
 }
 
-// stacks reads the number of a stack, or a definition.
-func (d *decoder) stacks() error {
+// more reads what belongs to the next event, or the definition of a stack.
+func (d *decoder) more() error {
 	what := d.data[0] >> kindBits
 	d.data = d.data[1:]
 	number, err := d.number()
+	if what == otherWritten && err == nil && number < 1<<50 {
+		d.written = number<<10 + 1
+		return nil
+	}
 	if err != nil || number == 0 || number > 1<<32-1 {
 		return errDamaged
 	}
@@ -126,6 +132,8 @@ func (d *decoder) otherThread(r record) (record, error) {
 func (d *decoder) request(r *record) (err error) {
 	if r.kind != recordFreed && r.kind != recordMoving {
 		r.stack, d.stack = d.stack, 0
+	} else {
+		r.written, d.written = d.written, 0
 	}
 	switch r.kind {
 	case recordAllocated, recordZeroed, recordMoved:

@@ -42,6 +42,8 @@ type Object struct {
 	Born   time.Duration
 	Thread uint32
 	Stack  uint32
+	// Written is how many of its bytes were written, plus one; 0: unknown, as it is while the object is live.
+	Written uint64
 }
 
 // Begins reports whether an object begins with the event.
@@ -57,10 +59,11 @@ type Header struct {
 	PID       uint64        `json:"pid"`
 	Started   time.Time     `json:"started"`
 	Length    time.Duration `json:"length_ns"`
-	Sample    uint64        `json:"sample"`  // one object in so many was recorded
-	Forked    bool          `json:"forked"`  // a child of fork, whose heap was its parent's
-	Stopped   string        `json:"stopped"` // why recording ended before the program; empty: it did not
-	Lost      uint64        `json:"lost"`    // calls of signal handlers that interrupted the recorder
+	Sample    uint64        `json:"sample"`            // one object in so many was recorded
+	Forked    bool          `json:"forked"`            // a child of fork, whose heap was its parent's
+	Stopped   string        `json:"stopped"`           // why recording ended before the program; empty: it did not
+	Lost      uint64        `json:"lost"`              // calls of signal handlers that interrupted the recorder
+	Written   bool          `json:"written,omitempty"` // it has how much of large objects was written
 	// Overwritten is for how long was recorded before the trace begins, which holds the last events alone.
 	Overwritten time.Duration `json:"overwritten_ns,omitempty"`
 	Size        int64         `json:"-"` // bytes of the file

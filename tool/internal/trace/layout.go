@@ -10,12 +10,14 @@ import (
 // The layout of a recording, as in core/record/format.h.
 const (
 	recordingMagic   = "granrec\n"
-	recordingVersion = 3 // 1 is without stacks, 2 with all of its events
+	recordingVersion = 4 // 1 is without stacks, 2 with all of its events, 4 with the written part of objects
 	headerBytes      = 64 << 10
 	chunkBytes       = 64 << 10
 	chunkHeaderBytes = 16
 	kindBits         = 3
 	longTime         = 31
+	// of a recording that has the written part of large objects
+	versionWithWritten = 4
 )
 
 // The kinds of recorded events.
@@ -35,6 +37,7 @@ const (
 	otherThread = iota
 	otherStack
 	otherDefinesStack
+	otherWritten
 )
 
 // mapsThread is the thread of chunks that hold rows of /proc/PID/maps.
@@ -84,7 +87,7 @@ func readRecordingHeader(data []byte) (recordingHeader, error) {
 func (h recordingHeader) header() Header {
 	out := Header{
 		Program: text(h.Program[:]), Allocator: text(h.Allocator[:]), PID: h.PID, Started: time.Unix(0, int64(h.UnixNanoseconds)),
-		Sample: h.Sample, Forked: h.Forked != 0, Stopped: stops[h.Stop], Lost: h.Lost,
+		Sample: h.Sample, Forked: h.Forked != 0, Stopped: stops[h.Stop], Lost: h.Lost, Written: h.Version >= versionWithWritten,
 	}
 	out.Length = h.clock()(h.Last.Ticks)
 	return out

@@ -243,6 +243,7 @@ func (m *merge) end(c *cursor) (old Object, ok bool) {
 	old = at.objects[i]
 	at.objects = slices.Delete(at.objects, i, i+1)
 	at.freed, at.freedBy = c.head.ticks, c.thread
+	old.Written = c.head.written
 	return old, true
 }
 

@@ -93,7 +93,11 @@ func (p *packer) prefix(h Header) {
 		return
 	}
 	version := uint32(packedVersion)
-	if len(h.Stacks) == 0 {
+	switch {
+	case h.Written:
+	case len(h.Stacks) > 0:
+		version = versionWithStacks
+	default:
 		version = versionWithoutStacks
 	}
 	prefix := binary.LittleEndian.AppendUint32([]byte(packedMagic), version)
@@ -133,6 +137,10 @@ func (p *packer) add(e Event) {
 	if e.Begins() && e.Stack != 0 {
 		p.first(packStack, 0)
 		p.block = binary.AppendUvarint(p.block, uint64(e.Stack))
+	}
+	if e.Ends() && e.Old.Written != 0 {
+		p.first(packWritten, 0)
+		p.block = binary.AppendUvarint(p.block, e.Old.Written>>10)
 	}
 	ticks := max(p.ticks, uint64(e.Time/packedTick))
 	p.first(kindOf(e), ticks-p.ticks)

@@ -16,7 +16,8 @@ import (
 // header, then blocks of compressed events; a block without events ends it and has the totals.
 const (
 	packedMagic          = "grantrc\n"
-	packedVersion        = 2
+	packedVersion        = 3 // with the written part of objects, and perhaps stacks
+	versionWithStacks    = 2
 	versionWithoutStacks = 1
 	// magic, version and the length of the header's JSON
 	prefixBytes = len(packedMagic) + 4 + 4
@@ -34,6 +35,7 @@ const (
 	packRealloc
 	packThread
 	packStack
+	packWritten
 )
 
 // packedTick is the unit of times.
@@ -155,6 +157,7 @@ type unpacker struct {
 	data    []byte
 	thread  uint32
 	stack   uint32 // of the next object
+	written uint64 // of the next object that ends, plus one
 	ticks   uint64
 	events  uint64
 	objects uint64
@@ -196,14 +199,8 @@ func (u *unpacker) next() (e Event, isEvent bool, err error) {
 			return e, false, err
 		}
 	}
-	if kind == packThread || kind == packStack {
-		number, err := u.number()
-		if kind == packThread {
-			u.thread = uint32(number)
-		} else {
-			u.stack = uint32(number)
-		}
-		return e, false, err
+	if kind == packThread || kind == packStack || kind == packWritten {
+		return e, false, u.context(kind)
 	}
 	u.ticks += delta
 	e = Event{Time: time.Duration(u.ticks) * packedTick, Thread: u.thread, Align: 1}
@@ -220,6 +217,20 @@ func (u *unpacker) next() (e Event, isEvent bool, err error) {
 		return e, false, fmt.Errorf("is corrupted: there is no event of kind %d", kind)
 	}
 	return e, true, u.objectsOf(&e, kind == packAligned)
+}
+
+// context reads what holds for the next events, or the next one.
+func (u *unpacker) context(kind uint8) error {
+	number, err := u.number()
+	switch kind {
+	case packThread:
+		u.thread = uint32(number)
+	case packStack:
+		u.stack = uint32(number)
+	default:
+		u.written = number<<10 + 1
+	}
+	return err
 }
 
 func (u *unpacker) objectsOf(e *Event, aligned bool) error {
@@ -261,6 +272,7 @@ func (u *unpacker) old(e *Event) error {
 		return errors.New("is corrupted: it frees an object that is not live")
 	}
 	delete(u.live, old.Number)
+	old.Written, u.written = u.written, 0
 	e.Old = old
 	return nil
 }

@@ -38,6 +38,7 @@ type operation struct {
 	delay     uint32
 	kind      uint8
 	alignment uint8 // its logarithm
+	written   uint16
 }
 
 // remoteReserve is how many slots that other threads emptied a thread leaves alone. A slot is used again when its last
@@ -70,6 +71,7 @@ type planner struct {
 	slots   []slot
 	slotOf  map[uint64]uint32 // by object
 	last    uint32            // thread of the last event
+	written map[uint64]uint64 // bytes of an object that were written, plus one, where known
 	inOrder bool              // it writes a sequence: one list, in the order of the trace
 	err     error
 }
@@ -82,6 +84,7 @@ func WritePlan(out io.WriterAt, t *Trace) (uint64, error) {
 		return 0, nothingIn(t, "replay")
 	}
 	p := newPlanner(out, counted.threads)
+	p.written = counted.written
 	total := p.head(counted)
 	p.run(t)
 	for i := range p.threads {
@@ -101,7 +104,7 @@ func nothingIn(t *Trace, what string) error {
 // WriteSequence writes the sequence of a trace, and returns how long the trace is.
 func WriteSequence(out io.WriterAt, t *Trace) (time.Duration, error) {
 	list := &thread{offset: planHeaderBytes + threadBytes}
-	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, threads: []*thread{list}, inOrder: true}
+	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, threads: []*thread{list}, inOrder: true, written: writtenIn(t)}
 	p.run(t)
 	p.flush(0)
 	if list.operations == 0 {
@@ -118,7 +121,7 @@ func WriteSequence(out io.WriterAt, t *Trace) (time.Duration, error) {
 }
 
 func newPlanner(out io.WriterAt, counted []*thread) *planner {
-	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}}
+	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, written: map[uint64]uint64{}}
 	offset := int64(planHeaderBytes + threadBytes*len(counted))
 	for _, c := range counted {
 		p.threads = append(p.threads, &thread{offset: offset})
@@ -191,8 +194,10 @@ func (p *planner) event(e Event) {
 	}
 	if e.Ends() {
 		delete(p.slotOf, e.Old.Number)
+		p.note(e.Old)
 	}
 	if e.Begins() {
+		op.written = share(p.written[e.Object], e.Size)
 		p.slotOf[e.Object] = op.slot
 	}
 	op.turn = p.slots[op.slot].turn
@@ -206,6 +211,35 @@ func (p *planner) event(e Event) {
 	}
 	p.emit(list, e.Time, op)
 	p.last = i
+}
+
+// note keeps what the end of an object says about it, for the next reading of the trace.
+func (p *planner) note(old Object) {
+	if old.Written != 0 {
+		p.written[old.Number] = old.Written
+	}
+}
+
+// writtenIn is how much of each object of a trace was written, plus one, where known.
+func writtenIn(t *Trace) map[uint64]uint64 {
+	p := planner{written: map[uint64]uint64{}}
+	if t.Header.Written {
+		for e := range t.Events() {
+			if e.Ends() {
+				p.note(e.Old)
+			}
+		}
+	}
+	return p.written
+}
+
+// share is the written part of an object in units of 1/65534, plus one; 0: unknown.
+func share(written, size uint64) uint16 {
+	if written == 0 || size == 0 {
+		return 0
+	}
+	const parts = math.MaxUint16 - 1
+	return uint16(math.Ceil(float64(min(written-1, size))/float64(size)*parts)) + 1
 }
 
 // empty gives a slot back to the thread that allocates into it.
@@ -251,7 +285,8 @@ func (p *planner) emit(i uint32, at time.Duration, op operation) {
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, op.slot)
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, op.turn)
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, op.delay)
-	t.buffer = append(t.buffer, op.kind, op.alignment, 0, 0)
+	t.buffer = append(t.buffer, op.kind, op.alignment)
+	t.buffer = binary.LittleEndian.AppendUint16(t.buffer, op.written)
 	if len(t.buffer) >= 64<<10 {
 		p.flush(i)
 	}
