@@ -37,7 +37,8 @@ target_link_libraries(granary_record PRIVATE granary_flags ${CMAKE_DL_LIBS})
 # Exceptions pass through its operators.
 target_compile_options(granary_record PRIVATE -O2 -fno-exceptions -fasynchronous-unwind-tables)
 set_target_properties(granary_record PROPERTIES LINKER_LANGUAGE C OUTPUT_NAME granary-record)
-target_link_options(granary_record PRIVATE -static-libgcc LINKER:-z,now LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined)
+target_link_options(granary_record PRIVATE -static-libgcc LINKER:-z,now LINKER:-z,nodelete LINKER:--gc-sections LINKER:--no-undefined
+  LINKER:-Bsymbolic-functions)  # in a process that is attached to, its symbols are not the first
 
 set(override_object ${CMAKE_BINARY_DIR}/lib/granary.o)
 add_custom_command(OUTPUT ${override_object}

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach.h"
+
 namespace granary::record {
 
 Next next;
@@ -16,7 +18,7 @@ int finding;  // 1: a thread asks the loader
 
 template <class Function>
 void Find(Function& function, const char* symbol) {
-  function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol));
+  function = reinterpret_cast<Function>(FindBelow(symbol));
 }
 
 [[noreturn]] void Die(const char* message, size_t length) {
@@ -68,13 +70,18 @@ size_t BytesAfter(const void* p) {
 
 size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-void* FindOperator(const char* symbol) { return dlsym(RTLD_NEXT, symbol); }
+// In a process that is attached to, the recorder was loaded last, and only it finds its symbols.
+void* FindBelow(const char* symbol) {
+  if (!IsAttached()) return dlsym(RTLD_NEXT, symbol);
+  void* const found = dlsym(RTLD_DEFAULT, symbol);
+  return IsOwn(found) ? nullptr : found;
+}
 
 Operators operators;
 
 Operators FindOperators() {
   Dl_info owner;
-  void* const found = FindOperator("_Znwm");
+  void* const found = FindBelow("_Znwm");
   if (!HasNext() || found == nullptr || dladdr(found, &owner) == 0) return Operators::kUnknown;
   const char* const slash = strrchr(owner.dli_fname, '/');
   const char* const name = slash == nullptr ? owner.dli_fname : slash + 1;

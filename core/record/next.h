@@ -38,8 +38,8 @@ inline bool IsEarly(const void* p) {
 size_t BytesAfter(const void* early);  // an upper bound of its size
 size_t PageBytes();
 
-// The next definition of a C++ operator, or nullptr.
-void* FindOperator(const char* symbol);
+// The definition of a symbol that the recorder stands before, or nullptr.
+void* FindBelow(const char* symbol);
 
 // Whose operators are below: the C++ library's call malloc, those of an allocator bypass it.
 enum class Operators : uint8_t { kUnknown, kOfLibrary, kOfAllocator };

@@ -17,7 +17,7 @@ template <class Function>
 Function Below(Function& known, const char* symbol) {
   Function found = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (__builtin_expect(found == nullptr, 0)) {
-    found = reinterpret_cast<Function>(FindOperator(symbol));
+    found = reinterpret_cast<Function>(FindBelow(symbol));
     __atomic_store_n(&known, found, __ATOMIC_RELAXED);
   }
   return found;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach.h"
 #include "base/compiler.h"
 #include "clock.h"
 #include "file.h"
@@ -101,7 +102,7 @@ bool MakeClearedPage() {
 }
 
 uint64_t NumberIn(const char* variable, uint64_t otherwise) {
-  const char* const text = getenv(variable);
+  const char* const text = Setting(variable);
   return text == nullptr ? otherwise : strtoull(text, nullptr, 10);
 }
 
@@ -124,7 +125,7 @@ const char* PathOf(const char* path, bool further, char (&buffer)[4096]) {
 }
 
 bool CreateFile(bool forked) {
-  const char* const path = getenv("GRANARY_RECORD");
+  const char* const path = Setting("GRANARY_RECORD");
   if (path == nullptr || *path == 0) return false;
   const bool follow = NumberIn("GRANARY_RECORD_FOLLOW", 0) != 0;
   if (forked && !follow) return false;
@@ -272,6 +273,17 @@ bool Prepare(Log& log, const void* p) {
   if (MakeRoom(log) && IsSampled(p)) return true;
   log.busy = false;
   return false;
+}
+
+bool Begin() {
+  Log& l = log;
+  if (l.busy) return false;
+  l.busy = true;
+  __atomic_store_n(&shared->skipped, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&shared->generation, 0, __ATOMIC_RELEASE);
+  const bool begun = MakeRoom(l);
+  l.busy = false;
+  return begun;
 }
 
 uint8_t* ChunkOf(uint32_t thread) {

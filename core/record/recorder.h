@@ -40,6 +40,8 @@ inline bool IsSampled(const void* p) {
   return (reinterpret_cast<uintptr_t>(p) >> 3) * 0x9E3779B97F4A7C15u <= ~shared->skipped;
 }
 
+// Begins a recording in a running process, in a new file. False, with a message, if that fails.
+bool Begin();
 // Makes room for an event about p; false: it is not recorded. Leaves the thread busy if true.
 bool Prepare(Log& log, const void* p);
 

@@ -5,26 +5,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach.h"
 #include "maps.h"
 #include "recorder.h"
 #include "unwind/unwind.h"
-
-// The recorder's own first and last byte.
-extern "C" {
-extern const char __ehdr_start __attribute__((visibility("hidden")));
-extern const char _end __attribute__((visibility("hidden")));
-}
 
 namespace granary::record {
 
 constinit Stacks stacks{};
 
 namespace {
-
-bool IsOwn(uintptr_t frame) {
-  const auto first = reinterpret_cast<uintptr_t>(&__ehdr_start);
-  return frame - first < reinterpret_cast<uintptr_t>(&_end) - first;
-}
 
 uint64_t Hash(const uintptr_t* frames, size_t count) {
   uint64_t hash = count;
@@ -90,7 +80,7 @@ void Stacks::Write(Encoder& encoder) {
   unwind::Result how;
   size_t count = unwind::Walk(unwind::Here(), walked, kMaxFrames + kOwn, &how);
   const uintptr_t* frames = walked;
-  for (; count > 0 && IsOwn(*frames); --count) ++frames;
+  for (; count > 0 && IsOwn(reinterpret_cast<const void*>(*frames)); --count) ++frames;
   if (count > kMaxFrames) count = kMaxFrames;
   if (count == 0) return;
   bool is_new = false;

@@ -26,15 +26,16 @@ var Record = cli.Command{
 	Summary: "record every allocation of a program",
 	About: `The program runs on its own allocator, whichever that is, with a recorder loaded before it. The trace holds sizes,
 alignments, threads, times and the order of all calls, but no contents. It remains readable if the program or this
-command is killed. ` + "`granary trace info`" + ` summarises it. With --wait, nothing is recorded until
-` + "`granary record PID`" + ` switches the recording on from outside. docs/guides/record-and-replay.md explains it.`,
+command is killed. ` + "`granary trace info`" + ` summarises it. For a running process, the recorder is loaded into it, on x86-64 and
+with the rights of a debugger; a program started with --wait only waits for ` + "`granary record PID`" + ` to switch the
+recording on. docs/guides/record-and-replay.md explains it.`,
 	Examples: []cli.Example{
 		{Line: "record -o trace.gtr -- redis-server --port 7000", Does: "record a server until it ends"},
 		{Line: "record --sample 100 -- ./app", Does: "one object in 100, with all of its life"},
 		{Line: "record --sample 100 --stacks -- ./app", Does: "and where it is allocated, for `granary trace top --stacks`"},
 		{Line: "record --max-bytes 64MiB --keep-last -- ./app", Does: "the last 64 MiB of a program that runs for weeks"},
-		{Line: "record --wait -- ./app", Does: "start a program that can be recorded later"},
-		{Line: "record --seconds 30 812", Does: "record it for 30 seconds"},
+		{Line: "record --seconds 30 -o /tmp/trace.gtr 812", Does: "record a running process for 30 seconds"},
+		{Line: "record --written -- ./app", Does: "also how much of its large buffers it writes"},
 		{Line: "record --follow -- make", Does: "also record the processes that it starts, each into FILE.PID"},
 	},
 	Exits:     preload.Exits,
@@ -105,18 +106,9 @@ func (o *recordOptions) command(env cli.Env, args []string) (*exec.Cmd, error) {
 	if len(args) == 0 {
 		return nil, errors.New("say which program to run: granary record [options] [--] CMD [ARG...]")
 	}
-	if o.sample == 0 {
-		return nil, errors.New("--sample 0 records nothing: give 1 for every object, or N for one in N")
-	}
-	if o.anonymous && o.raw {
-		return nil, errors.New("--anonymous drops the names when the trace is packed: leave --raw out")
-	}
-	most, err := cli.ParseSize(o.max)
+	most, err := o.check()
 	if err != nil {
 		return nil, err
-	}
-	if most < 1<<20 {
-		return nil, fmt.Errorf("--max-bytes %s is too small: give 1 MiB or more", o.max)
 	}
 	library, err := preload.Recorder(o.lib, env.Exe)
 	if err != nil {
@@ -140,6 +132,23 @@ func (o *recordOptions) command(env cli.Env, args []string) (*exec.Cmd, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, env.Stdout, env.Stderr
 	cmd.Env = append(preload.Environ(env.Environ, library), o.variables(most)...)
 	return cmd, nil
+}
+
+// check returns the limit of the file.
+func (o *recordOptions) check() (most uint64, err error) {
+	if o.sample == 0 {
+		return 0, errors.New("--sample 0 records nothing: give 1 for every object, or N for one in N")
+	}
+	if o.anonymous && o.raw {
+		return 0, errors.New("--anonymous drops the names when the trace is packed: leave --raw out")
+	}
+	if most, err = cli.ParseSize(o.max); err != nil {
+		return 0, err
+	}
+	if most < 1<<20 {
+		return 0, fmt.Errorf("--max-bytes %s is too small: give 1 MiB or more", o.max)
+	}
+	return most, nil
 }
 
 func (o *recordOptions) variables(most uint64) []string {

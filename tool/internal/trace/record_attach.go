@@ -39,10 +39,11 @@ func process(env cli.Env, args []string) (int, bool) {
 	return pid, err == nil
 }
 
-// attach records a running process that was started with the recorder.
+// attach records a running process. If it was started with the recorder, that is switched on; otherwise the recorder is
+// loaded into it.
 func (o *recordOptions) attach(ctx context.Context, env cli.Env, pid int, named bool) error {
-	if o.sample != 1 || o.follow || o.raw || o.wait || o.stacks || o.last {
-		return errors.New("--sample, --stacks, --keep-last, --follow, --raw and --wait belong to the start of a program: leave them out for a process")
+	if o.follow || o.wait {
+		return errors.New("--follow and --wait belong to the start of a program: leave them out for a process")
 	}
 	if o.seconds < 0 || o.seconds > 30*24*3600 {
 		return errors.New("--seconds must be above zero, and 30 days at most")
@@ -52,6 +53,17 @@ func (o *recordOptions) attach(ctx context.Context, env cli.Env, pid int, named 
 	if err != nil {
 		return err
 	}
+	if path == "" {
+		return o.inject(ctx, env, proc, pid)
+	}
+	return o.switched(ctx, env, proc, pid, path, named)
+}
+
+// switched records a process that was started with the recorder, which writes to path.
+func (o *recordOptions) switched(ctx context.Context, env cli.Env, proc procfs.FS, pid int, path string, named bool) error {
+	if o.sample != 1 || o.raw || o.stacks || o.last || o.written {
+		return errors.New("the process was started with the recorder: --sample, --stacks, --written, --keep-last and --raw belong to its start")
+	}
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s holds an earlier recording, which is not replaced: move it first", path)
 	}
@@ -60,18 +72,10 @@ func (o *recordOptions) attach(ctx context.Context, env cli.Env, pid int, named 
 		return err
 	}
 	defer control.close()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if o.seconds > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithTimeout(ctx, time.Duration(o.seconds*float64(time.Second)))
-		defer end()
-	}
 	if err := control.set(switchOn); err != nil {
 		return err
 	}
-	awaitEnd(ctx, proc, pid)
-	if err := control.set(switchOff); err != nil && proc.Alive(pid) {
+	if err := o.await(ctx, proc, pid, control); err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -83,6 +87,22 @@ func (o *recordOptions) attach(ctx context.Context, env cli.Env, pid int, named 
 		}
 	}
 	return o.finishFile(env, path)
+}
+
+// await lets the recording go on for as long as the user wants, and ends it.
+func (o *recordOptions) await(ctx context.Context, proc procfs.FS, pid int, control control) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if o.seconds > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, time.Duration(o.seconds*float64(time.Second)))
+		defer end()
+	}
+	awaitEnd(ctx, proc, pid)
+	if err := control.set(switchOff); err != nil && proc.Alive(pid) {
+		return err
+	}
+	return nil
 }
 
 // awaitEnd waits for the end of the recording or of the process.
@@ -115,7 +135,7 @@ func moved(from, to string) (string, error) {
 	return to, nil
 }
 
-// recordingOf is where the recorder of a process writes.
+// recordingOf is where the recorder of a process writes with which it was started; empty: there is none.
 func recordingOf(proc procfs.FS, pid int) (string, error) {
 	environ, err := proc.Environ(pid)
 	if err != nil {
@@ -123,7 +143,7 @@ func recordingOf(proc procfs.FS, pid int) (string, error) {
 	}
 	i := slices.IndexFunc(environ, func(row string) bool { return strings.HasPrefix(row, "GRANARY_RECORD=/") })
 	if i < 0 {
-		return "", fmt.Errorf("process %d has no recorder, which cannot be added to a running program: start it with `granary record --wait -- CMD`, or watch it with `granary calls %d`", pid, pid)
+		return "", nil
 	}
 	return strings.TrimPrefix(environ[i], "GRANARY_RECORD="), nil
 }

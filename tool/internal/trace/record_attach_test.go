@@ -74,12 +74,10 @@ func TestARunningProcessIsRecorded(t *testing.T) {
 	if _, err := attached(t, cmd.Process.Pid, "--seconds", "0.1"); err == nil || !strings.Contains(err.Error(), "move it first") {
 		t.Errorf("over another file: %v", err)
 	}
-	for pid, message := range map[int]string{os.Getpid(): "has no recorder", 1 << 22: "no process"} {
-		if _, err := attached(t, pid); err == nil || !strings.Contains(err.Error(), message) {
-			t.Errorf("process %d: %v", pid, err)
-		}
+	if _, err := attached(t, 1<<22); err == nil || !strings.Contains(err.Error(), "no process") {
+		t.Errorf("a process that does not exist: %v", err)
 	}
-	if _, err := attached(t, cmd.Process.Pid, "--sample", "10"); err == nil || !strings.Contains(err.Error(), "belong to the start") {
+	if _, err := attached(t, cmd.Process.Pid, "--sample", "10"); err == nil || !strings.Contains(err.Error(), "belong to its start") {
 		t.Errorf("--sample: %v", err)
 	}
 }

@@ -1,9 +1,11 @@
 package trace
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +77,34 @@ func TestTheWrittenPartOfLargeObjectsIsRecorded(t *testing.T) {
 	r := recordTrace(t, nil, program)
 	if len(writtenBySize(t, r.out)) != 0 || open(t, r.out).Header.Written {
 		t.Error("the written part was recorded without --written")
+	}
+}
+
+// partlyWritten is a recording of objects of which 100 KiB, nothing and an unknown part were written.
+func partlyWritten() []byte {
+	c := chunk(0, 1000).event(1, 0, 0x10000, 1<<20).event(1, 0, 0x200000, 1<<20).event(1, 0, 0x400000, 1<<20)
+	const says = recordOther | otherWritten<<kindBits
+	c.data = append(c.data, says, 100)
+	c.event(4, 1, 0x10000)
+	c.data = append(c.data, says, 0)
+	c.event(5, 1, 0x200000).event(6, 0, 0x600000, 2<<20).event(4, 1, 0x400000)
+	data := file(c)
+	binary.LittleEndian.PutUint32(data[8:], versionWithWritten)
+	return data
+}
+
+func TestThePackedTraceKeepsTheWrittenPart(t *testing.T) {
+	recorded := parse(t, partlyWritten())
+	for name, tr := range map[string]*Trace{"recording": recorded, "packed": parse(t, pack(t, recorded))} {
+		var ends []uint64
+		for e := range tr.Events() {
+			if e.Ends() {
+				ends = append(ends, e.Old.Written)
+			}
+		}
+		if !slices.Equal(ends, []uint64{100<<10 + 1, 1, 0}) || !tr.Header.Written || len(tr.Findings.Damage) > 0 {
+			t.Errorf("%s: %v, %+v", name, ends, tr.Findings)
+		}
 	}
 }
 

@@ -332,6 +332,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(stacked()[64<<10:66<<10], uint64(0))
 	f.Add(pack(f, parse(f, stacked())), uint64(0))
 	f.Add(recorded[64<<10:66<<10], uint64(1500))
+	f.Add(partlyWritten()[64<<10:66<<10], uint64(0))
+	f.Add(pack(f, parse(f, partlyWritten())), uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, overwritten uint64) {
 		if !hasMagic(data, packedMagic) { // the header is not the interesting part
 			bodies := []*chunkWriter{{data: data[:min(len(data), 64<<10)]}, chunk(1, 1000).event(4, 0, 0x10000)}
