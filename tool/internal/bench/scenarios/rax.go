@@ -22,7 +22,7 @@ var rax = runner.Scenario{
 	About: "The tree is compiled from Redis' own sources: those in the folder given with --source, else Debian's source package, which is fetched " +
 		"with apt-get into a temporary folder.",
 	Rounds: measure.Rounds{Full: 5, Quick: 3},
-	Needs:  []runner.Need{{Program: "cc", Package: "gcc"}, {Program: "apt-get", Package: "apt"}, {Program: "tar", Package: "tar"}},
+	Needs:  []runner.Need{{Program: "cc", Package: "gcc libc6-dev"}, {Program: "apt-get", Package: "apt"}, {Program: "tar", Package: "tar"}},
 	Params: []runner.Param{
 		{Name: "numbers", Kind: runner.Number, Full: "1000000", Quick: "200000", Least: 1000, Help: "number of keys of six digits"},
 		{Name: "uuids", Kind: runner.Number, Full: "2000000", Quick: "200000", Long: "15001367", Least: 1000, Help: "number of keys of a slot's two bytes and 32 random hexadecimal digits"},
