@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -220,13 +221,13 @@ func TestDamageKeepsWhatIsGood(t *testing.T) {
 
 func TestUnreadableFiles(t *testing.T) {
 	future := file()
-	future[8] = 4
+	future[8] = recordingVersion + 1
 	wrong := file()
 	wrong[12] = 1
 	for message, data := range map[string][]byte{
 		"it is no trace": []byte("hello, world, this is text"),
 		"it is cut":      file()[:3000],
-		"version 4 of the recording format, this command reads up to version 3": future,
+		fmt.Sprintf("version %d of the recording format, this command reads up to version %d", recordingVersion+1, recordingVersion): future,
 		"its header is corrupted":   wrong,
 		"it is cut inside":          []byte(packedMagic + "\x01"),
 		"version 9 of the trace":    []byte(packedMagic + "\x09\x00\x00\x00\x00\x00\x00\x00"),
