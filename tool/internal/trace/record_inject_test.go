@@ -239,7 +239,10 @@ int main(void) { puts("ready"); fflush(stdout); for (;;) { free(malloc(8)); next
 			t.Errorf("%q: %v", c.message, err)
 		}
 	}
-	for code, message := range map[uint64]string{attachNoAllocator: "has no malloc", attachNoFile: "could not create", attachNoSlots: "its own copy of an allocator", 9: "of another version"} {
+	for code, message := range map[uint64]string{
+		attachNoAllocator: "has no malloc", attachNoFile: "could not create",
+		attachNoSlots: "its own copy of an allocator", 9: "of another version",
+	} {
 		if err := attachError(7, code, "/tmp/x"); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%d: %v", code, err)
 		}
