@@ -86,16 +86,6 @@ func (r Report) write(out io.Writer, width int) {
 	for _, f := range r.Findings {
 		counts[f.Severity]++
 	}
-	fmt.Fprintln(out, term.Wrap("", fmt.Sprintf("%s: %s, %s, %s in %d checks", r.Subject, plural(counts[Problem], "problem"),
-		plural(counts[Warning], "warning"), plural(counts[Note], "note"), r.Checks), width))
-}
-
-func plural(n int, noun string) string {
-	if n == 0 {
-		return "no " + noun + "s"
-	}
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	fmt.Fprintln(out, term.Wrap("", fmt.Sprintf("%s: %s, %s, %s in %d checks", r.Subject, term.Some(counts[Problem], "problem"),
+		term.Some(counts[Warning], "warning"), term.Some(counts[Note], "note"), r.Checks), width))
 }

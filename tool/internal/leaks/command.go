@@ -182,7 +182,7 @@ func ended(session *profile.Session, last profile.Heap) (profile.Heap, error) {
 
 func (r Report) write(env cli.Env) {
 	out := env.Stdout
-	term.Line(out, "%s: watched for %.0f s, read %d times, one sample in %s", r.Title, r.Seconds, r.Readings, term.Bytes(r.Rate))
+	term.Line(out, "%s: watched for %.0f s, %s, one sample in %s", r.Title, r.Seconds, term.Some(r.Readings, "reading"), term.Bytes(r.Rate))
 	if r.Ended {
 		term.Line(out, "The process ended while it was watched; `granary leaks -- COMMAND` reports at the end of a program.")
 	}

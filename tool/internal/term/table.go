@@ -28,6 +28,17 @@ func Signed(n int64) string {
 // Count shows a number with separators between thousands.
 func Count(n uint64) string { return humanize.Comma(int64(n)) }
 
+// Some shows how many there are of what the noun names: "no notes", "1 note", "2 notes".
+func Some(n int, noun string) string {
+	switch n {
+	case 0:
+		return "no " + noun + "s"
+	case 1:
+		return "1 " + noun
+	}
+	return Count(uint64(n)) + " " + noun + "s"
+}
+
 // Mean shows a mean, with a digit after the point where that says something.
 func Mean(n float64) string {
 	if math.Abs(n) >= 10_000 {

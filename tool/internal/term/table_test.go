@@ -9,6 +9,7 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Bytes(0), "0 B"}, {Bytes(1023), "1023 B"}, {Bytes(1536), "1.5 KiB"}, {Bytes(5 << 30), "5.0 GiB"},
 		{Signed(-2048), "-2.0 KiB"}, {Signed(0), "+0 B"}, {Count(1234567), "1,234,567"},
+		{Some(0, "note"), "no notes"}, {Some(1, "note"), "1 note"}, {Some(1200, "note"), "1,200 notes"},
 		{Percent(1, 8), "12.5 %"}, {Percent(1, 0), "-"},
 	} {
 		if c.got != c.want {
