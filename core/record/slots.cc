@@ -63,11 +63,6 @@ struct Module {
   const char* names;
 };
 
-struct Relocations {
-  const ElfW(Rela) * first;
-  size_t bytes;
-};
-
 Redirect* FindRedirect(const char* symbol) {
   for (Redirect& r : redirects) {
     if (r.from != 0 && strcmp(r.symbol, symbol) == 0) return &r;
@@ -91,10 +86,9 @@ bool IsToBeFilled(const Module& m, uint32_t type, uintptr_t value) {
   return type == kJumpSlot && value >= m.begin && value < m.end;
 }
 
-size_t RedirectIn(const Module& m, Relocations list) {
+size_t RedirectIn(const Module& m, const ElfW(Rela) * first, size_t n) {
   size_t count = 0;
-  const auto* const end = list.first + list.bytes / sizeof *list.first;
-  for (const auto* r = list.first; r < end; ++r) {
+  for (const auto* r = first; r < first + n; ++r) {
     const auto type = static_cast<uint32_t>(ELF64_R_TYPE(r->r_info));
     if (type != kJumpSlot && type != kGlobal && type != kAbsolute) continue;
     if (ELF64_R_SYM(r->r_info) == 0 || r->r_addend != 0) continue;
@@ -126,7 +120,7 @@ void ReadHeaders(const dl_phdr_info* info, Module& m, const ElfW(Dyn) * &dynamic
       m.end = begin + h.p_memsz > m.end ? begin + h.p_memsz : m.end;
     } else if (h.p_type == PT_GNU_RELRO) {
       m.relro = begin;
-      m.relro_end = begin + h.p_memsz;
+      m.relro_end = (begin + h.p_memsz) & ~(PageBytes() - 1);  // as the loader rounds it
     } else if (h.p_type == PT_DYNAMIC) {
       dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
     }
@@ -139,34 +133,19 @@ int RedirectModule(dl_phdr_info* info, size_t, void* total) {
   ReadHeaders(info, m, dynamic);
   const auto self = reinterpret_cast<uintptr_t>(redirects);
   if (dynamic == nullptr || (self >= m.begin && self < m.end)) return 0;
-  Relocations plt{}, data{};
+  uintptr_t entries[DT_JMPREL + 1]{};
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
-    const uintptr_t value = dynamic->d_un.d_val;
-    switch (dynamic->d_tag) {
-      case DT_SYMTAB:
-        m.symbols = reinterpret_cast<const ElfW(Sym)*>(Absolute(m, value));
-        break;
-      case DT_STRTAB:
-        m.names = reinterpret_cast<const char*>(Absolute(m, value));
-        break;
-      case DT_JMPREL:
-        plt.first = reinterpret_cast<const ElfW(Rela)*>(Absolute(m, value));
-        break;
-      case DT_PLTRELSZ:
-        plt.bytes = value;
-        break;
-      case DT_RELA:
-        data.first = reinterpret_cast<const ElfW(Rela)*>(Absolute(m, value));
-        break;
-      case DT_RELASZ:
-        data.bytes = value;
-        break;
-      default:
-        break;
-    }
+    const auto tag = static_cast<uintptr_t>(dynamic->d_tag);
+    if (tag <= DT_JMPREL) entries[tag] = dynamic->d_un.d_val;
   }
-  if (m.symbols == nullptr || m.names == nullptr) return 0;
-  *static_cast<size_t*>(total) += RedirectIn(m, plt) + RedirectIn(m, data);
+  if (entries[DT_SYMTAB] == 0 || entries[DT_STRTAB] == 0) return 0;
+  m.symbols = reinterpret_cast<const ElfW(Sym)*>(Absolute(m, entries[DT_SYMTAB]));
+  m.names = reinterpret_cast<const char*>(Absolute(m, entries[DT_STRTAB]));
+  const auto redirect = [&m, &entries](int list, int bytes) {
+    const auto* const first = reinterpret_cast<const ElfW(Rela)*>(Absolute(m, entries[list]));
+    return RedirectIn(m, first, entries[bytes] / sizeof *first);
+  };
+  *static_cast<size_t*>(total) += redirect(DT_JMPREL, DT_PLTRELSZ) + redirect(DT_RELA, DT_RELASZ);
   return 0;
 }
 

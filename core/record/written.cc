@@ -1,6 +1,5 @@
 #include "written.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <sys/mman.h>
 

@@ -133,7 +133,7 @@ std::vector<char*> TouchedBlocks(size_t count, size_t size) {
   return blocks;
 }
 
-// What is released at least is what was asked for; a second call finds nothing more.
+// The first call releases at least what it is asked for; the second finds nothing more.
 void ReleaseToSystemReleasesWhatIsAsked() {
   CHECK(MallocExtension_SetNumericProperty("tcmalloc.aggressive_memory_decommit", 0) == 1);
   std::vector<char*> blocks = TouchedBlocks(16, kMebi);
