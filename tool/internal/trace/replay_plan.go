@@ -194,7 +194,7 @@ func (p *planner) event(e Event) {
 	}
 	if e.Ends() {
 		delete(p.slotOf, e.Old.Number)
-		p.note(e.Old)
+		note(p.written, e.Old)
 	}
 	if e.Begins() {
 		op.written = share(p.written[e.Object], e.Size)
@@ -214,23 +214,23 @@ func (p *planner) event(e Event) {
 }
 
 // note keeps what the end of an object says about it, for the next reading of the trace.
-func (p *planner) note(old Object) {
+func note(written map[uint64]uint64, old Object) {
 	if old.Written != 0 {
-		p.written[old.Number] = old.Written
+		written[old.Number] = old.Written
 	}
 }
 
 // writtenIn is how much of each object of a trace was written, plus one, where known.
 func writtenIn(t *Trace) map[uint64]uint64 {
-	p := planner{written: map[uint64]uint64{}}
+	written := map[uint64]uint64{}
 	if t.Header.Written {
 		for e := range t.Events() {
 			if e.Ends() {
-				p.note(e.Old)
+				note(written, e.Old)
 			}
 		}
 	}
-	return p.written
+	return written
 }
 
 // share is the written part of an object in units of 1/65534, plus one; 0: unknown.
