@@ -100,7 +100,7 @@ inside sh -c 'apt-get update -qq; apt-get install -y -qq --no-install-recommends
   exit 1
 }
 failed=0
-limit=120 # seconds of a command
+limit=400 # seconds of a command
 if [ "${1:-}" = --servers ]; then
   shift
   limit=900 # a scenario

@@ -36,7 +36,7 @@ foreach(folder ${folders})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test/unit OUTPUT_NAME ${folder})
   gtest_discover_tests(${target} TEST_PREFIX unit.${folder}. DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
 endforeach()
 
 foreach(fuzzer ${fuzzers})
@@ -56,5 +56,5 @@ foreach(fuzzer ${fuzzers})
   endif()
   add_test(NAME fuzz.${name}
     COMMAND ${name} -runs=2000 ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
-  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 900)
 endforeach()

@@ -66,11 +66,11 @@ mkdir "$work/data"
 start redis env GRANARY_CONF="backing:$heap" redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$work/data" --enable-debug-command yes
 cli() { redis-cli -h 127.0.0.1 -p "$port" "$@"; }
 probe 20 cli ping
-timeout 100 redis-benchmark -h 127.0.0.1 -p "$port" -q -c 20 -P 16 -n 50000 -r 30000 -d 700 -t set >"$work/load.log"
+timeout 600 redis-benchmark -h 127.0.0.1 -p "$port" -q -c 20 -P 16 -n 50000 -r 30000 -d 700 -t set >"$work/load.log"
 cli set moment before >/dev/null
 cli bgsave >/dev/null
 cli set moment after >/dev/null
-timeout 100 redis-benchmark -h 127.0.0.1 -p "$port" -q -c 20 -P 16 -n 50000 -r 30000 -d 900 -t set >"$work/load.log"
+timeout 600 redis-benchmark -h 127.0.0.1 -p "$port" -q -c 20 -P 16 -n 50000 -r 30000 -d 900 -t set >"$work/load.log"
 saved() { cli info persistence | grep -q '^rdb_bgsave_in_progress:0'; }
 probe 60 saved
 cli info persistence | grep -q '^rdb_last_bgsave_status:ok' || fail 'the background save failed.'

@@ -8,7 +8,7 @@ sources=$(find "$root/core/src" -name '*.cc' ! -name '*_test.cc' ! -name '*_fuzz
   ! -name '*_bench.cc' | sort | head -n 12)
 [ -n "$sources" ] || sources=$(find "$here/../conform" -name '*.cc' | sort | head -n 4)
 compile() {
-  timeout 100 env LD_PRELOAD="$1" g++ -std=c++20 -O2 -g -pipe -I "$root/core/src" \
+  timeout 600 env LD_PRELOAD="$1" g++ -std=c++20 -O2 -g -pipe -I "$root/core/src" \
     -I "$root/core/include" -DGRANARY_VERSION='"test"' -c "$2" -o "$3" 2>"$work/gcc.log"
 }
 compared=0

@@ -69,7 +69,7 @@ stepi 200
 delete
 continue
 GDB
-timeout 100 gdb -batch -nx -x "$work/commands" "$work/main" >"$work/gdb.log" 2>&1 </dev/null ||
+timeout 600 gdb -batch -nx -x "$work/commands" "$work/main" >"$work/gdb.log" 2>&1 </dev/null ||
   fail 'gdb failed.'
 if grep -q 'ptrace: Operation not permitted' "$work/gdb.log"; then skip 'gdb may not trace here.'; fi
 for text in '= 0' "$called" '= 500' 'sum 499500 child 0' 'exited normally' "$(basename "$lib")"; do

@@ -68,13 +68,13 @@ func main() {
 	group.Wait()
 }
 GO
-timeout 200 env LD_PRELOAD="$lib" go build -o load . 2>"$work/go.log" || fail 'go build failed.'
-under timeout 60 ./load "$lib" || fail 'the cgo program failed.'
+timeout 600 env LD_PRELOAD="$lib" go build -o load . 2>"$work/go.log" || fail 'go build failed.'
+under timeout 600 ./load "$lib" || fail 'the cgo program failed.'
 
 cd "$root"
 [ -d tool ] && [ -f go.mod ] || exit 0
 unset GOFLAGS
 unset GOTOOLCHAIN
-timeout 200 env LD_PRELOAD="$lib" go vet ./tool/... 2>"$work/go.log" || fail 'go vet failed.'
-timeout 200 env LD_PRELOAD="$lib" go build -o "$work/granary" ./tool/cmd/granary 2>"$work/go.log" ||
+timeout 600 env LD_PRELOAD="$lib" go vet ./tool/... 2>"$work/go.log" || fail 'go vet failed.'
+timeout 600 env LD_PRELOAD="$lib" go build -o "$work/granary" ./tool/cmd/granary 2>"$work/go.log" ||
   fail 'go build of the tool failed.'

@@ -75,7 +75,7 @@ int main(int, char** argv) {
 }
 END
   c++ -O1 "$work/rocks.cc" -o "$work/rocks" -lrocksdb
-  under timeout 60 "$work/rocks" "$work/db" >"$work/rocks.log" || fail 'the program on RocksDB failed.'
+  under timeout 600 "$work/rocks" "$work/db" >"$work/rocks.log" || fail 'the program on RocksDB failed.'
   says '^nodump: ' "$(cat "$work/rocks.log")"
 else
   echo 'not tried: RocksDB, whose headers are not installed.'
@@ -115,7 +115,7 @@ serve_by_varnish() {
 
 if command -v varnishd >/dev/null 2>&1; then
   readelf -d "$(command -v varnishd)" | grep -q 'NEEDED.*libjemalloc.so.2' || fail 'varnishd does not need jemalloc.'
-  LD_LIBRARY_PATH=$names/lib timeout 20 varnishd -V >/dev/null 2>&1 || fail 'varnishd does not start.'
+  LD_LIBRARY_PATH=$names/lib timeout 600 varnishd -V >/dev/null 2>&1 || fail 'varnishd does not start.'
   serve_by_varnish
 else
   echo 'not tried: varnishd is not installed.'

@@ -34,7 +34,7 @@ sql 'select @@version_malloc_library' | grep -q Granary || fail 'the server does
 # One table: the load generator prepares its statements for each table and thread, and stops if that
 # takes longer than 30 seconds.
 bench() {
-  timeout 110 sysbench oltp_read_write --mysql-socket="$socket" --mysql-user=root --tables=1 \
+  timeout 600 sysbench oltp_read_write --mysql-socket="$socket" --mysql-user=root --tables=1 \
     --table-size=100000 --rand-type=uniform \
     --mysql-ignore-errors=1213,1205,1020 "$@" >"$work/sysbench.log" 2>&1 || fail "sysbench $* failed."
   alive

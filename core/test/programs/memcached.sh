@@ -69,5 +69,5 @@ sys.exit("; ".join(FAILED) or 0)
 PY
 probe 20 python3 "$work/client.py" "$port" probe
 expect_preloaded "$server"
-timeout 120 python3 "$work/client.py" "$port" 2>"$work/client.log" || fail 'a client saw a wrong value.'
+timeout 600 python3 "$work/client.py" "$port" 2>"$work/client.log" || fail 'a client saw a wrong value.'
 alive

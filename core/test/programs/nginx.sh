@@ -38,7 +38,7 @@ url=http://127.0.0.1:$port
 probe 20 curl -sf -o /dev/null "$url/numbers.txt"
 expect_preloaded "$server"
 
-timeout 30 wrk -t2 -c64 -d4s -H 'Accept-Encoding: gzip' "$url/numbers.txt" >"$work/wrk.log" &
+timeout 600 wrk -t2 -c64 -d4s -H 'Accept-Encoding: gzip' "$url/numbers.txt" >"$work/wrk.log" &
 load=$!
 children="$children $load"
 for reload in 1 2 3 4 5 6; do

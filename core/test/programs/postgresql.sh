@@ -27,9 +27,9 @@ expect_preloaded "$server"
 
 export PGHOST=127.0.0.1 PGPORT="$port" PGUSER=granary PGDATABASE=postgres
 under pgbench -i -s 3 -q >"$work/pgbench.log" 2>&1 || fail 'pgbench -i failed.'
-under timeout 60 pgbench -c 24 -j 2 -T 6 -M prepared >"$work/pgbench.log" 2>&1 ||
+under timeout 600 pgbench -c 24 -j 2 -T 6 -M prepared >"$work/pgbench.log" 2>&1 ||
   fail 'pgbench failed.'
-under timeout 60 pgbench -n -c 8 -j 2 -T 2 -C >"$work/pgbench.log" 2>&1 ||
+under timeout 600 pgbench -n -c 8 -j 2 -T 2 -C >"$work/pgbench.log" 2>&1 ||
   fail 'pgbench with a connection per transaction failed.'
 alive
 

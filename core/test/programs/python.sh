@@ -33,7 +33,7 @@ PYTHON
 [ "$(echo "$modules" | wc -w)" -ge 25 ] || fail "too few test modules are here: $modules"
 # Where site packages import threading at start, one test that forbids it fails in any case.
 # shellcheck disable=SC2086 # a list of words
-timeout 280 env LD_PRELOAD="$lib" "$python" -m test -j2 --tempdir "$work" --timeout 120 \
+timeout 800 env LD_PRELOAD="$lib" "$python" -m test -j2 --tempdir "$work" --timeout 400 \
   -i test_import_from_another_thread $modules \
   >"$work/python.log" 2>&1 || fail 'some of the test modules failed.'
 grep -E 'Result: SUCCESS|Tests result: SUCCESS' "$work/python.log" || fail 'no success was reported.'

@@ -13,7 +13,7 @@ cli() { redis-cli -h 127.0.0.1 -p "$port" "$@"; }
 probe 20 cli ping
 expect_preloaded "$server"
 
-load() { timeout 100 redis-benchmark -h 127.0.0.1 -p "$port" -q -c 50 -P 16 "$@"; }
+load() { timeout 600 redis-benchmark -h 127.0.0.1 -p "$port" -q -c 50 -P 16 "$@"; }
 for size in 3 100 1000 5000; do
   load -n 30000 -r 20000 -d "$size" -t set,get >"$work/load.log"
 done

@@ -36,9 +36,9 @@ expected=$("$work/main")
 check() {
   name=$1
   shift
-  timeout 120 valgrind --trace-children=no --error-exitcode=9 "$@" \
+  timeout 600 valgrind --trace-children=no --error-exitcode=9 "$@" \
     env true >/dev/null 2>&1 || skip 'valgrind does not work here.'
-  printed=$(timeout 140 env LD_PRELOAD="$lib" valgrind --error-exitcode=9 --log-file="$work/$name.log" \
+  printed=$(timeout 600 env LD_PRELOAD="$lib" valgrind --error-exitcode=9 --log-file="$work/$name.log" \
     "$@" "$work/main") || fail "the program failed under valgrind ($name)."
   expect_equal "$expected" "$printed" "output under valgrind, $name"
 }

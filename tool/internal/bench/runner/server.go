@@ -175,7 +175,7 @@ func (s *Server) readyLimit() time.Duration {
 	if s.spec.ReadyLimit > 0 {
 		return s.spec.ReadyLimit
 	}
-	return 30 * time.Second
+	return time.Minute
 }
 
 // credential is the user of the server; nil is the command's own. The user becomes the owner of the folder.

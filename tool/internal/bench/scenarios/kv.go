@@ -62,7 +62,7 @@ func (k *kvVisit) start(ctx context.Context, v *runner.Visit) (err error) {
 	}
 	err = v.Start(ctx, runner.ServerSpec{
 		Name: "kv_server", Path: v.Paths["kv_server"], Args: []string{"port=" + strconv.Itoa(k.port), "threads=" + v.Values["threads"]},
-		Ready: k.ping, ReadyLimit: 10 * time.Second,
+		Ready: k.ping, ReadyLimit: 60 * time.Second,
 	})
 	if err == nil {
 		k.client = k.connect(1)

@@ -58,7 +58,7 @@ func mariadbArgs(dir, data string) []string {
 
 // mariadbServer has a filled table.
 var mariadbServer = database{
-	program: "mariadbd", owner: mariadbUser, args: mariadbArgs, limit: 60 * time.Second, grace: 60 * time.Second, signal: syscall.SIGTERM,
+	program: "mariadbd", owner: mariadbUser, args: mariadbArgs, limit: 180 * time.Second, grace: 60 * time.Second, signal: syscall.SIGTERM,
 	create: func(ctx context.Context, shared *runner.Shared, data string) error {
 		_, err := shared.Tool(ctx, shared.Paths["mariadb-install-db"], "--no-defaults", "--datadir="+data, "--tmpdir="+data, "--user="+mariadbUser(),
 			"--skip-test-db", "--auth-root-authentication-method=normal", "--force") // also where no host name resolves, as in a container

@@ -46,7 +46,7 @@ func postgresArgs(dir, data string) []string {
 
 // postgresServer is filled by pgbench. It consists of a process for each connection.
 var postgresServer = database{
-	program: "postgres", owner: func() string { return postgresUser }, becomes: true, args: postgresArgs, limit: 30 * time.Second, grace: 30 * time.Second,
+	program: "postgres", owner: func() string { return postgresUser }, becomes: true, args: postgresArgs, limit: 120 * time.Second, grace: 30 * time.Second,
 	signal: syscall.SIGINT, tree: true, ready: postgresReady,
 	create: func(ctx context.Context, shared *runner.Shared, data string) error {
 		return shared.ToolAs(ctx, postgresUser, shared.Paths["initdb"], "-D", data, "-A", "trust", "-U", "granary", "--no-sync")

@@ -37,7 +37,7 @@ func (r *redisServer) start(ctx context.Context, v *runner.Visit) (err error) {
 		return err
 	}
 	err = v.Start(ctx, runner.ServerSpec{
-		Name: "redis-server", Path: v.Paths["redis-server"], Ready: r.ping, ReadyLimit: 10 * time.Second,
+		Name: "redis-server", Path: v.Paths["redis-server"], Ready: r.ping, ReadyLimit: 60 * time.Second,
 		Args: []string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 			"--daemonize", "no", "--dir", filepath.Clean(v.Dir), "--logfile", ""},
 	})

@@ -220,7 +220,7 @@ func (r *suiteRun) round(ctx context.Context, i int, bound time.Duration) (err e
 	label := fmt.Sprintf("%s, round %d of %d:", r.entries[i].Name, m.finished+1, m.wanted)
 	if r.sessions[i] == nil {
 		before := r.now()
-		if r.sessions[i], err = r.openWithin(ctx, r.entries[i], max(2*time.Minute, seconds(10*m.prepare))); err != nil {
+		if r.sessions[i], err = r.openWithin(ctx, r.entries[i], max(10*time.Minute, seconds(10*m.prepare))); err != nil {
 			return err
 		}
 		m.prepare = 0
@@ -240,7 +240,7 @@ func (r *suiteRun) round(ctx context.Context, i int, bound time.Duration) (err e
 	r.progress.begin(label, here, after, x.Steps())
 	expect := seconds(m.visit(p) * float64(m.visits) / float64(max(1, x.Steps())))
 	failed := len(x.Results().Failures)
-	limit := time.Minute + 10*expect
+	limit := 5*time.Minute + 10*expect
 	if r.budget > 0 {
 		limit = min(limit, max(expect, r.left()))
 	}
