@@ -109,12 +109,10 @@ class Bin {
 
  private:
   friend struct DescriptorRows;
-  static constexpr size_t kLists = 16;
+  static constexpr size_t kLists = Slab::kLists;
   static constexpr uint8_t kFull = 255;
 
-  static uint8_t ListOf(const Slab& s) {
-    return s.free == 0 ? kFull : static_cast<uint8_t>((s.free - 1u) * kLists / s.objects);
-  }
+  static uint8_t ListOf(const Slab& s) { return s.free == 0 ? kFull : s.ListByFree(); }
 
   void Insert(Slab* s) {
     s->list = ListOf(*s);

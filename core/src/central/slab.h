@@ -15,6 +15,9 @@ namespace granary {
 
 struct alignas(kCacheLine) Slab {
   static constexpr size_t kMaxPages = 64;  // 256 KiB of 4 KiB pages
+  // A bin has so many lists of partial slabs, by the number of free objects.
+  static constexpr size_t kLists = 16;
+  static constexpr unsigned kListStepShift = 28;
 
   struct Link {
     Slab* next = nullptr;
@@ -32,7 +35,8 @@ struct alignas(kCacheLine) Slab {
   uint8_t size_class = 0;
   uint8_t list = 0;  // the index of its list in Bin
   bool queued = false;
-  uint64_t bits[];  // one bit for each object; set = free
+  uint32_t list_step = 0;  // lists for each free object, in units of 2^-kListStepShift
+  uint64_t bits[];         // one bit for each object; set = free
 
   static size_t Words(SizeClass c) { return DivideUp(kSlabShape[c].objects, 64); }
   static size_t Bytes(SizeClass c) { return sizeof(Slab) + Words(c) * sizeof(uint64_t); }
@@ -43,6 +47,9 @@ struct alignas(kCacheLine) Slab {
     size_class = static_cast<uint8_t>(c);
     objects = free = static_cast<uint16_t>(count);
     clean = clean_pages;
+    // One object needs no step, and its step would not fit.
+    const uint64_t lists = uint64_t{kLists} << kListStepShift;
+    list_step = count > 1 ? static_cast<uint32_t>(DivideUp(lists, count)) : 0;
     for (size_t w = 0; w < Words(c); ++w) bits[w] = 0;
     SetBits(bits, 0, objects);
   }
@@ -59,6 +66,11 @@ struct alignas(kCacheLine) Slab {
 
   bool IsFree(size_t index) const {
     return ((__atomic_load_n(&bits[index / 64], __ATOMIC_RELAXED) >> (index % 64)) & 1) != 0;
+  }
+
+  // The list of a slab with free objects: (free - 1) * kLists / objects without a division.
+  uint8_t ListByFree() const {
+    return static_cast<uint8_t>((uint64_t{free - 1u} * list_step) >> kListStepShift);
   }
 
   // The pages of objects [first, first+count).
@@ -105,26 +117,21 @@ struct alignas(kCacheLine) Slab {
   // Frees objects up to the first address that is not an object in use of this slab; returns the
   // number of freed objects. Consecutive objects of one word of `bits` need one store.
   size_t Free(void* const* from, size_t n) {
-    const SizeClass c = size_class;
-    size_t count = 0, w = hint, lowest = hint;
-    uint64_t word = bits[w];
-    for (; count < n; ++count) {
-      if (!Holds(from[count])) break;
-      const size_t offset = static_cast<size_t>(static_cast<char*>(from[count]) - base);
-      const size_t index = ObjectAt(c, offset);
-      if (index * kClassSize[c] != offset || index >= objects) break;
-      if (index / 64 != w) {
-        bits[w] = word;
-        w = index / 64;
-        word = bits[w];
-        if (w < lowest) lowest = w;
-      }
-      const uint64_t bit = uint64_t{1} << (index % 64);
-      if ((word & bit) != 0) break;
-      word |= bit;
+    size_t count = 0;
+    for (size_t index; count < n && (index = InsideIndex(from[count])) != kOutside;) {
+      const size_t w = index / 64;
+      const uint64_t before = bits[w];
+      uint64_t word = before;
+      do {
+        const uint64_t bit = uint64_t{1} << (index % 64);
+        if ((word & bit) != 0) break;
+        word |= bit;
+        ++count;
+      } while (count < n && (index = InsideIndex(from[count])) / 64 == w);
+      if (word == before) break;
+      bits[w] = word;
+      if (w < hint) hint = static_cast<uint16_t>(w);
     }
-    bits[w] = word;
-    hint = static_cast<uint16_t>(lowest);
     free = static_cast<uint16_t>(free + count);
     return count;
   }
@@ -157,6 +164,14 @@ struct alignas(kCacheLine) Slab {
   }
 
  private:
+  static constexpr size_t kOutside = ~size_t{0};
+  // The index of the object that begins at p, any address; kOutside if none of this slab does.
+  size_t InsideIndex(const void* p) const {
+    if (!Holds(p)) return kOutside;
+    const size_t index = IndexOf(p);
+    return index < objects ? index : kOutside;
+  }
+
   // The objects with a bit in `allocated`, which is of word w: marks their pages neither clean nor
   // idle.
   void MarkUsed(size_t w, uint64_t allocated, unsigned page_shift) {

@@ -154,6 +154,44 @@ TEST(Slab, ObjectsOnAndPagesOfAgree) {
   }
 }
 
+TEST(Slab, TheListIsTheSixteenthOfItsFreeObjects) {
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    for (const size_t fewer : {0, 1, 7}) {  // a guard takes some
+      if (fewer >= kSlabShape[c].objects) continue;
+      const size_t objects = kSlabShape[c].objects - fewer;
+      TestSlab s(c);
+      s->Init(s->base, c, 0, objects);
+      for (size_t free = 1; free <= objects; ++free) {
+        s->free = static_cast<uint16_t>(free);
+        ASSERT_EQ(s->ListByFree(), (free - 1) * Slab::kLists / objects)
+            << free << " of " << objects;
+      }
+    }
+  }
+}
+
+// Random orders, with runs, and an address at any place that ends the call.
+TEST(Slab, FreeStopsAtTheFirstAddressThatIsNoObjectInUse) {
+  std::mt19937 random(5);
+  for (SizeClass c = 1; c < kNumSmall; ++c) {
+    TestSlab s(c);
+    std::vector<void*> all(kSlabShape[c].objects);
+    for (int round = 0; round < 20; ++round) {
+      ASSERT_EQ(s->Allocate(all.data(), all.size(), kPageShift), all.size());
+      if (round % 2 == 0) std::shuffle(all.begin(), all.end(), random);
+      const size_t stop = random() % all.size();
+      std::vector<void*> batch(all.begin(), all.end());
+      void* const wrong[] = {s->base - 16, s->base + kSlabShape[c].bytes, s->Object(0) + 1,
+                             stop > 0 ? all[0] : s->base + 1};
+      batch[stop] = wrong[random() % 4];
+      ASSERT_EQ(s->Free(batch.data(), batch.size()), stop);
+      s->Verify();
+      ASSERT_EQ(s->Free(all.data() + stop, all.size() - stop), all.size() - stop);
+      s->Verify();
+    }
+  }
+}
+
 TEST(SlabList, KeepsItsOrder) {
   std::vector<std::unique_ptr<TestSlab>> slabs;
   for (int i = 0; i < 4; ++i) slabs.push_back(std::make_unique<TestSlab>(5));
