@@ -9,48 +9,51 @@
 
 namespace granary::record {
 
-inline void RecordAllocation(Log& log, Kind kind, size_t size, size_t alignment, void* p) {
-  Record(log, p, [=](Encoder& e, uint64_t ticks) {
+[[gnu::noinline]] inline void RecordWords(Log& log, Kind kind, size_t size, size_t alignment,
+                                          void* p) {
+  Record(log, p, [&](Words& words, uint64_t ticks) {
     written.Allocated(kind, size, p);
-    if (stacks.on()) stacks.Write(e);
-    e.Allocated(kind, size, alignment, p, ticks);
+    if (stacks.on()) stacks.Write(words);
+    words.Event(kind, size, alignment, p, ticks);
   });
+}
+
+[[gnu::noinline]] inline void RecordEnd(Log& log, Kind kind, const void* p) {
+  Record(log, p, [&](Words& words, uint64_t ticks) {
+    written.Freed(words, p);
+    words.Event(kind, 0, 1, p, ticks);
+  });
+}
+
+inline void RecordAllocation(Log& log, Kind kind, size_t size, size_t alignment, void* p) {
+  if (kind == Kind::kAligned || !PutWord(log, kind, size, p))
+    RecordWords(log, kind, size, alignment, p);
 }
 
 inline void RecordFree(Log& log, Kind kind, const void* p) {
-  Record(log, p, [=](Encoder& e, uint64_t ticks) {
-    written.Freed(e, p);
-    e.Freed(kind, p, ticks);
-  });
-}
-
-// Not inline, so that a call whose object is not recorded saves no registers for it.
-[[gnu::noinline]] inline void* SampledAllocation(Kind kind, size_t size, size_t alignment,
-                                                 void* p) {
-  Log& l = log;
-  if (p == nullptr || l.inside) return p;
-  if (l.known != p) RecordAllocation(l, kind, size, alignment, p);
-  l.known = p;
-  return p;
-}
-
-[[gnu::noinline]] inline bool SampledFree(const void* p) {
-  Log& l = log;
-  if (p == nullptr || l.inside || l.freeing == p) return false;
-  RecordFree(l, Kind::kFreed, p);
-  return true;
+  if (!PutWord(log, kind, 0, p)) RecordEnd(log, kind, p);
 }
 
 // Calls the allocator below and records what it returns. `allocate` may throw.
 template <class Allocate>
 inline void* Allocated(Kind kind, size_t size, size_t alignment, Allocate allocate) {
-  log.known = nullptr;
+  Log& l = log;
+  l.known = nullptr;
   void* const p = allocate();
-  return IsSampled(p) ? SampledAllocation(kind, size, alignment, p) : p;
+  if (!IsSampled(p) || p == nullptr || l.known == p || l.Is(Log::kInside)) return p;
+  RecordAllocation(l, kind, size, alignment, p);
+  l.known = p;
+  return p;
 }
 
 // Before a call that frees p. False: nobody records it here.
-inline bool Freeing(const void* p) { return IsSampled(p) && SampledFree(p); }
+inline bool Freeing(const void* p) {
+  if (!IsSampled(p)) return false;
+  Log& l = log;
+  if (p == nullptr || l.freeing == p || l.Is(Log::kInside)) return false;
+  RecordFree(l, Kind::kFreed, p);
+  return true;
+}
 
 // Records a free whose implementation may call other symbols that free.
 template <class Free>

@@ -1,4 +1,4 @@
-// Writes events into a chunk. An event's first byte is written last: a reader of a chunk whose
+// Packs events into a chunk. An event's first byte is written last: a reader of a chunk whose
 // process was killed finds whole events only.
 #pragma once
 
@@ -19,20 +19,27 @@ class Encoder {
     address_ = 0;
   }
   void Leave() { at_ = end_ = nullptr; }
+  // Takes back what is behind `at`, which must be before a Thread.
+  void Return(uint8_t* at) {
+    std::memset(at, 0, static_cast<size_t>(at_ - at));
+    at_ = at;
+  }
 
   bool HasRoom() const { return static_cast<size_t>(end_ - at_) >= kMaxEventBytes; }
   uint8_t* at() const { return at_; }
   uint8_t* end() const { return end_; }
   uint64_t ticks() const { return ticks_; }
 
-  void Allocated(Kind kind, size_t size, size_t alignment, const void* p, uint64_t ticks) {
+  void Event(Kind kind, size_t size, unsigned log2_of_alignment, uintptr_t address,
+             uint64_t ticks) {
     uint8_t* to = Time(ticks);
-    to = Number(to, size);
-    if (kind == Kind::kAligned) *to++ = static_cast<uint8_t>(std::countr_zero(alignment));
-    Commit(kind, Address(to, p));
+    // The size of an event that has none is 0, whose byte the next field replaces. No branch: which
+    // kind follows which cannot be predicted.
+    const auto sized = static_cast<size_t>(Number(to, size) - to);
+    to += sized * (kSizedKinds >> static_cast<unsigned>(kind) & 1);
+    if (kind == Kind::kAligned) *to++ = static_cast<uint8_t>(log2_of_alignment);
+    Commit(kind, Address(to, address));
   }
-
-  void Freed(Kind kind, const void* p, uint64_t ticks) { Commit(kind, Address(Time(ticks), p)); }
 
   void Thread(uint32_t thread, uint64_t ticks) {
     Commit(Other::kThread, Number(Number(at_ + 1, thread), ticks));
@@ -73,6 +80,10 @@ class Encoder {
     return to + bytes;
   }
 
+  static constexpr unsigned kSizedKinds =
+      1u << static_cast<unsigned>(Kind::kAllocated) | 1u << static_cast<unsigned>(Kind::kZeroed) |
+      1u << static_cast<unsigned>(Kind::kAligned) | 1u << static_cast<unsigned>(Kind::kMoved);
+
   uint8_t* Time(uint64_t ticks) {
     const uint64_t delta = ticks - ticks_;
     ticks_ = ticks;
@@ -81,8 +92,8 @@ class Encoder {
   }
 
   // The distance to the last address, in units of 8 bytes, with the sign in the lowest bit.
-  uint8_t* Address(uint8_t* to, const void* p) {
-    const auto address = reinterpret_cast<uintptr_t>(p) >> 3;
+  uint8_t* Address(uint8_t* to, uintptr_t bytes) {
+    const uintptr_t address = bytes >> 3;
     const uintptr_t delta = address - address_;
     address_ = address;
     return Distance(to, delta);

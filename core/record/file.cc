@@ -130,12 +130,16 @@ void File::Drop() {
 uint8_t* File::NewChunk() {
   Header& h = *header_;
   if (h.stop != Stop::kRunning) return nullptr;
-  if (h.chunks == h.max_chunks) return queue_ == nullptr ? Ended(Stop::kFull) : OldestChunk();
-  uint8_t* const chunk =
-      reinterpret_cast<uint8_t*>(header_) + kHeaderBytes + h.chunks * kChunkBytes;
-  if (!Populate(chunk, kChunkBytes)) return Ended(Stop::kNoSpace);
-  ++h.chunks;
-  return chunk;
+  // The packer of another process takes chunks too. One that both make is its.
+  for (uint64_t number = __atomic_load_n(&h.chunks, __ATOMIC_ACQUIRE); number < h.max_chunks;) {
+    uint8_t* const chunk = ChunkAt(h, number);
+    if (!Populate(chunk, kChunkBytes)) return Ended(Stop::kNoSpace);
+    if (__atomic_compare_exchange_n(&h.chunks, &number, number + 1, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+      return chunk;
+    }
+  }
+  return queue_ == nullptr ? Ended(Stop::kFull) : OldestChunk();
 }
 
 uint8_t* File::Ended(Stop why) {
@@ -148,7 +152,6 @@ uint8_t* File::OldestChunk() {
   Header& h = *header_;
   if (taken_ == queued_) return Ended(Stop::kInUse);
   const Complete oldest = queue_[taken_++ % h.max_chunks];
-  if (h.version < kVersionOverwritten) h.version = kVersionOverwritten;
   __atomic_store_n(&h.overwritten, oldest.ticks, __ATOMIC_RELEASE);
   __atomic_store_n(oldest.chunk + sizeof(ChunkHeader), 0, __ATOMIC_RELEASE);
   if (!Populate(oldest.chunk, kChunkBytes)) return Ended(Stop::kNoSpace);

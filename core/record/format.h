@@ -8,14 +8,21 @@
 namespace granary::record {
 
 inline constexpr char kMagic[8] = {'g', 'r', 'a', 'n', 'r', 'e', 'c', '\n'};
-inline constexpr uint32_t kVersion = 1;
-inline constexpr uint32_t kVersionWithStacks = 2;
-inline constexpr uint32_t kVersionOverwritten = 3;  // with stacks or without
-inline constexpr uint32_t kVersionWithWritten = 4;  // all of the above or not
+inline constexpr uint32_t kVersion = 5;
 // Both are whole pages with pages of up to 64 KiB.
 inline constexpr size_t kHeaderBytes = 64 << 10;
 inline constexpr size_t kChunkBytes = 64 << 10;
 inline constexpr size_t kTextBytes = 1024;
+
+// A thread writes its events as words of 8 bytes into a buffer, where nothing is packed. Whoever
+// empties the buffer packs them into another chunk. A chunk of buffers has as many as fit.
+inline constexpr size_t kBufferBytes = 16 << 10;
+inline constexpr size_t kBuffersOfChunk = kChunkBytes / kBufferBytes;
+// The header's table has the place of each buffer, with its state in the lowest bits.
+inline constexpr size_t kBufferTable = 4096;
+inline constexpr size_t kMostBuffers = (kHeaderBytes - kBufferTable) / sizeof(uint32_t);
+inline constexpr unsigned kBufferStateBits = 2;
+enum class BufferState : uint32_t { kFree = 0, kWritten = 1, kFull = 2, kPacked = 3 };
 
 // The low three bits of an event's first byte; 0 ends a chunk, whose bytes begin as zeros.
 enum class Kind : uint8_t {
@@ -35,6 +42,21 @@ enum class Other : uint8_t {
   kDefinesStack = 2,  // number, count, return addresses from the innermost on, as distances
   kWritten = 3,       // KiB of the next freed or moved object in this chunk that were written
 };
+// What is no event in a buffer: the low three bits of its word are those of kOther, three more say
+// what, and the rest is its number.
+enum class Context : uint8_t {
+  kTime = 0,     // ticks of the next events
+  kSize = 1,     // of the next event: log2 of its alignment in six bits, then its size
+  kAddress = 2,  // of the next event: the bits of its address above 47
+  kStack = 3,    // as Other::kStack
+  kWritten = 4,  // as Other::kWritten
+};
+inline constexpr unsigned kContextBits = 6;
+inline constexpr unsigned kAlignmentBits = 6;
+// An event's word: kind, size, address in units of 8 bytes.
+inline constexpr unsigned kWordSizeShift = 4, kWordSizeBits = 16, kWordAddressShift = 20;
+inline constexpr unsigned kWordAddressBits = 47;
+inline constexpr size_t kMaxEventWords = 6;
 // The thread of a chunk that holds definitions of stacks alone.
 inline constexpr uint32_t kDefinitionsThread = ~uint32_t{1};
 // The thread of a chunk that holds text: rows of /proc/self/maps, for the names of stacks.
@@ -71,12 +93,22 @@ struct Header {
   char allocator[kTextBytes];  // path of the library whose malloc was called
   char program[kTextBytes];    // path of the executable
   uint64_t overwritten;        // ticks: events up to then are incomplete; 0: none is overwritten
+  uint32_t has_written;        // 1: with Other::kWritten
+  uint32_t buffers;            // rows of the table in use
+  uint32_t packer;             // not 0: another process empties full buffers
 };
-static_assert(sizeof(Header) <= kHeaderBytes);
+static_assert(sizeof(Header) <= kBufferTable);
 
+enum class Form : uint32_t { kPacked = 0, kBuffers = 1 };
+
+inline uint8_t* ChunkAt(Header& header, uint64_t number) {
+  return reinterpret_cast<uint8_t*>(&header) + kHeaderBytes + number * kChunkBytes;
+}
+
+// Of a chunk, and of each buffer.
 struct ChunkHeader {
   uint32_t thread;
-  uint32_t reserved;
+  Form form;
   uint64_t ticks;  // time of the first event's predecessor
 };
 

@@ -24,22 +24,22 @@ void* MoveEarly(const void* p, size_t size) {
 }
 
 void* Move(Log& l, void* p, size_t size) {
-  RecordFree(l, Kind::kMoving, p);
-  l.inside = true;
+  if (IsSampled(p)) RecordFree(l, Kind::kMoving, p);
+  l.Set(Log::kInside);
   void* const moved = next.realloc(p, size);
-  l.inside = false;
-  RecordAllocation(l, Kind::kMoved, size, 1, moved);
+  l.Clear(Log::kInside);
+  if (IsSampled(moved)) RecordAllocation(l, Kind::kMoved, size, 1, moved);
   l.known = moved;
   return moved;
 }
 
 // realloc(p, 0) frees; some allocators also return an object of size 0.
 void* MoveToNothing(Log& l, void* p) {
-  RecordFree(l, Kind::kFreed, p);
-  l.inside = true;
+  if (IsSampled(p)) RecordFree(l, Kind::kFreed, p);
+  l.Set(Log::kInside);
   void* const left = next.realloc(p, 0);
-  l.inside = false;
-  if (left != nullptr) RecordAllocation(l, Kind::kAllocated, 0, 1, left);
+  l.Clear(Log::kInside);
+  if (left != nullptr && IsSampled(left)) RecordAllocation(l, Kind::kAllocated, 0, 1, left);
   l.known = left;
   return left;
 }
@@ -70,7 +70,7 @@ GRANARY_EXPORT void* realloc(void* p, size_t size) noexcept {
   if (p == nullptr) return malloc(size);
   if (IsEarly(p)) return MoveEarly(p, size);
   Log& l = log;
-  if (l.inside) return next.realloc(p, size);
+  if (l.Is(Log::kInside)) return next.realloc(p, size);
   return size == 0 ? MoveToNothing(l, p) : Move(l, p, size);
 }
 

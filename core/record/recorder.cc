@@ -9,6 +9,7 @@
 
 #include "attach.h"
 #include "base/compiler.h"
+#include "buffers.h"
 #include "clock.h"
 #include "file.h"
 #include "maps.h"
@@ -35,11 +36,14 @@ struct Rest {
   uint8_t *at, *end;
 };
 constexpr size_t kMaxRests = 512;
+// Full buffers of a packer that is behind: what a thread fills in about ten milliseconds.
+constexpr uint32_t kMostWaiting = 256;
 
 struct State {
   Shared shared;
   int lock;
   uint32_t threads;
+  uint32_t held;  // buffers that threads write into
   size_t rests;
   Rest rest[kMaxRests];
 };
@@ -49,6 +53,7 @@ File file;
 uint64_t generation;  // of the last recording, in a parent or here
 pid_t recorded;       // the process of that recording
 pthread_key_t at_thread_end;
+void AtThreadEnd(void* log);
 
 State& StateOf(Shared* s) { return *reinterpret_cast<State*>(s); }
 
@@ -72,23 +77,6 @@ class KeepErrno {
  private:
   int value_ = errno;
 };
-
-void LeaveChunk(void* value) {
-  Log& of_thread = *static_cast<Log*>(value);
-  State& state = StateOf(shared);
-  if (of_thread.generation != state.shared.generation || of_thread.busy) return;
-  of_thread.busy = true;
-  {
-    Lock lock(state);
-    if (of_thread.encoder.HasRoom() && state.rests < kMaxRests) {
-      state.rest[state.rests++] = {of_thread.encoder.at(), of_thread.encoder.end()};
-    } else if (of_thread.encoder.end() != nullptr) {
-      file.Finish(of_thread.encoder.end(), state.shared.clock);
-    }
-  }
-  of_thread.encoder.Leave();
-  of_thread.busy = false;
-}
 
 bool MakeClearedPage() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -153,14 +141,13 @@ void Stopped(State& state) {
 void StartStacks() {
   stacks.Stop();
   ForgetModules();
-  if (NumberIn("GRANARY_RECORD_STACKS", 0) == 0 || !stacks.Start()) return;
-  file.header().version = kVersionWithStacks;
+  if (NumberIn("GRANARY_RECORD_STACKS", 0) != 0) stacks.Start();
 }
 
 void StartWritten() {
   written.Stop();
   if (NumberIn("GRANARY_RECORD_WRITTEN", 0) == 0 || !written.Start()) return;
-  file.header().version = kVersionWithWritten;
+  file.header().has_written = 1;
 }
 
 // Decides whether this process is recorded. Called with the state's lock held by one thread.
@@ -168,6 +155,7 @@ void Start(State& state) {
   const bool forked = generation != 0 && recorded != getpid();
   if (forked) file.Drop();
   state.rests = 0;  // of an earlier file, which stays mapped: a thread may be writing into it
+  state.held = 0;
   if (Waits() || !CreateFile(forked)) return Stopped(state);
   const uint64_t sample = NumberIn("GRANARY_RECORD_SAMPLE", 1);
   file.header().sample = sample == 0 ? 1 : sample;
@@ -176,7 +164,7 @@ void Start(State& state) {
   StartWritten();
   state.shared.skipped = ~(~uint64_t{0} / file.header().sample);
   state.shared.clock = file.header().first.ticks;
-  if (generation == 0) pthread_key_create(&at_thread_end, LeaveChunk);
+  if (generation == 0) pthread_key_create(&at_thread_end, AtThreadEnd);
   recorded = getpid();
   __atomic_store_n(&state.shared.generation, ++generation, __ATOMIC_RELEASE);
 }
@@ -189,28 +177,90 @@ void MoveClock(uint64_t to) {
   }
 }
 
-// The time of a thread's next chunk. Its chunks are read in the order of their times.
-uint64_t TimeOfNextChunk(Log& log) {
+// The time of a thread's next buffer. Its buffers are read in the order of their times.
+uint64_t TimeOfNextBuffer(Log& log) {
   Advance(log);
-  if (log.encoder.at() != nullptr) MoveClock(log.encoder.ticks() + 1);
+  if (log.words.buffer() != nullptr) MoveClock(log.words.ticks() + 1);
   return __atomic_load_n(&shared->clock, __ATOMIC_RELAXED);
 }
 
-// A chunk with room, for a thread that has none.
+void BeginBuffer(Log& log, uint32_t row, uint64_t ticks) {
+  uint8_t* const buffer = BufferAt(file.header(), row);
+  *reinterpret_cast<ChunkHeader*>(buffer) = {log.thread, Form::kBuffers, ticks};
+  log.row = row;
+  log.words.Begin(buffer, ticks);
+}
+
+// The following functions are called with the state's lock held.
+
+// A buffer that is free, or that may be made for the packer to have time. kNoBuffer: neither.
+uint32_t FreeBuffer(State& state) {
+  Header& header = file.header();
+  const uint32_t row = TakeBuffer(header);
+  const uint64_t most = header.max_chunks < kMostWaiting ? header.max_chunks : kMostWaiting;
+  if (row != kNoBuffer || header.buffers >= state.held + most) return row;
+  return MakeBuffers(file) ? TakeBuffer(header) : kNoBuffer;
+}
+
+// Leaves the thread's full buffer to the packer of another process and begins a free one. False:
+// there is none, or the packer is slower than the threads.
+bool HandOver(Log& log, State& state) {
+  if (__atomic_load_n(&file.header().packer, __ATOMIC_RELAXED) == 0) return false;
+  const uint32_t row = FreeBuffer(state);
+  if (row == kNoBuffer) return false;
+  const uint64_t ticks = TimeOfNextBuffer(log);
+  SetBuffer(file.header(), log.row, BufferState::kFull);
+  BeginBuffer(log, row, ticks);
+  return true;
+}
+
+bool FirstBuffer(Log& log, State& state) {
+  uint32_t row = TakeBuffer(file.header());
+  if (row == kNoBuffer && MakeBuffers(file)) row = TakeBuffer(file.header());
+  if (row == kNoBuffer) return false;
+  ++state.held;
+  BeginBuffer(log, row, TimeOfNextBuffer(log));
+  pthread_setspecific(at_thread_end, &log);
+  return true;
+}
+
+// A chunk with room, for a thread that packs its events.
 bool NextChunk(Log& log, State& state) {
-  const uint64_t ticks = TimeOfNextChunk(log);
-  if (log.encoder.end() != nullptr) file.Finish(log.encoder.end(), ticks);
-  if ((log.encoder.at() == nullptr || file.IsInUse()) && state.rests > 0) {
+  if (log.packed.end() != nullptr) file.Finish(log.packed.end(), log.words.ticks());
+  if ((log.packed.at() == nullptr || file.IsInUse()) && state.rests > 0) {
     const Rest rest = state.rest[--state.rests];
-    log.encoder.Begin(rest.at, rest.end, ticks);
-    log.encoder.Thread(log.thread, ticks);
-    if (log.encoder.HasRoom()) return true;
-    file.Finish(log.encoder.end(), ticks);
+    log.packed.Begin(rest.at, rest.end, 0);
+    return true;
   }
+  log.packed.Leave();
   uint8_t* const chunk = file.NewChunk();
   if (chunk == nullptr) return false;
-  *reinterpret_cast<ChunkHeader*>(chunk) = {log.thread, 0, ticks};
-  log.encoder.Begin(chunk + sizeof(ChunkHeader), chunk + kChunkBytes, ticks);
+  log.packed.Begin(chunk + sizeof(ChunkHeader), chunk + kChunkBytes, 0);
+  return true;
+}
+
+void Join(Log& log, State& state) {
+  log.words.Leave();
+  log.packed.Leave();
+  log.generation = state.shared.generation;
+  log.thread = state.threads++;
+  log.Clear(Log::kDetailed);
+  if (stacks.on() || written.on()) log.Set(Log::kDetailed);
+}
+
+// Without the lock: the thread packs the events of its buffer by itself.
+bool PackOwn(Log& log, State& state) {
+  uint8_t* const buffer = log.words.buffer();
+  while (!PackBuffer(buffer, log.words.at(), log.packed)) {
+    Lock lock(state);
+    if (log.generation != state.shared.generation) return false;
+    if (!NextChunk(log, state)) {
+      Stopped(state);
+      return false;
+    }
+  }
+  ClearBuffer(buffer, log.words.at());
+  log.words.Begin(buffer, log.words.ticks());
   return true;
 }
 
@@ -223,30 +273,70 @@ bool MakeRoom(Log& log) {
     return false;
   }
   State& state = StateOf(shared);
-  Lock lock(state);
-  if (state.shared.generation == 0) Start(state);
-  if (state.shared.generation == kOff) return false;
-  if (log.generation != state.shared.generation) {
-    log.encoder.Leave();
-    log.generation = state.shared.generation;
-    log.thread = state.threads++;
-  }
-  if (!log.encoder.HasRoom()) {
-    if (!NextChunk(log, state)) {
-      Stopped(state);
-      return false;
+  {
+    Lock lock(state);
+    if (state.shared.generation == 0) Start(state);
+    if (state.shared.generation == kOff) return false;
+    if (log.generation != state.shared.generation) Join(log, state);
+    if (log.words.HasRoom()) return true;
+    if (log.words.buffer() == nullptr) {
+      const bool has_room = FirstBuffer(log, state);
+      if (!has_room) Stopped(state);
+      return has_room;
     }
-    pthread_setspecific(at_thread_end, &log);
+    if (HandOver(log, state)) return true;
   }
+  if (!PackOwn(log, state)) return false;
+  BeginBuffer(log, log.row, TimeOfNextBuffer(log));
   return true;
+}
+
+// Leaves the buffer to the packer, or to further threads without events. False: it cannot.
+bool LeaveBuffer(Log& log, State& state) {
+  Header& header = file.header();
+  const bool has_events = !log.words.IsEmpty();
+  const bool to_packer = has_events && __atomic_load_n(&header.packer, __ATOMIC_RELAXED) != 0 &&
+                         CountBuffers(header, BufferState::kFull) < kMostWaiting;
+  if (has_events && !to_packer) return false;
+  --state.held;
+  SetBuffer(header, log.row, to_packer ? BufferState::kFull : BufferState::kFree);
+  log.words.Leave();
+  return true;
+}
+
+void LeaveChunk(Log& log, State& state) {
+  if (log.packed.HasRoom() && state.rests < kMaxRests) {
+    state.rest[state.rests++] = {log.packed.at(), log.packed.end()};
+  } else if (log.packed.end() != nullptr) {
+    file.Finish(log.packed.end(), state.shared.clock);
+  }
+  log.packed.Leave();
+}
+
+void AtThreadEnd(void* of_thread) {
+  Log& ended = *static_cast<Log*>(of_thread);
+  State& state = StateOf(shared);
+  if (ended.Is(Log::kBusy)) return;
+  ended.Set(Log::kBusy);
+  const auto leave = [&] {
+    Lock lock(state);
+    return ended.generation != state.shared.generation || LeaveBuffer(ended, state);
+  };
+  if (!leave() && PackOwn(ended, state)) leave();
+  {
+    Lock lock(state);
+    if (ended.generation == state.shared.generation) LeaveChunk(ended, state);
+  }
+  ended.words.Leave();
+  ended.Clear(Log::kBusy);
 }
 
 // A program that allocates nothing has a trace too.
 __attribute__((constructor)) void AtLoad() {
-  if (log.busy || log.generation != 0) return;
-  log.busy = true;
+  if (log.Is(Log::kBusy) || log.generation != 0) return;
+  log.Set(Log::kBusy);
   MakeRoom(log);
-  log.busy = false;
+  log.Clear(Log::kBusy);
 }
 
 __attribute__((destructor)) void AtExit() {
@@ -264,25 +354,25 @@ Shared* shared = &before_start.shared;
 
 bool Prepare(Log& log, const void* p) {
   if (__atomic_load_n(&shared->generation, __ATOMIC_RELAXED) == kOff) return false;
-  if (log.busy) {
+  if (log.Is(Log::kBusy)) {
     CountLost();
     return false;
   }
-  log.busy = true;
+  log.Set(Log::kBusy);
   // The first event decides what is sampled.
   if (MakeRoom(log) && IsSampled(p)) return true;
-  log.busy = false;
+  log.Clear(Log::kBusy);
   return false;
 }
 
 bool Begin() {
   Log& l = log;
-  if (l.busy) return false;
-  l.busy = true;
+  if (l.Is(Log::kBusy)) return false;
+  l.Set(Log::kBusy);
   __atomic_store_n(&shared->skipped, 0, __ATOMIC_RELEASE);
   __atomic_store_n(&shared->generation, 0, __ATOMIC_RELEASE);
   const bool begun = MakeRoom(l);
-  l.busy = false;
+  l.Clear(Log::kBusy);
   return begun;
 }
 
@@ -290,13 +380,14 @@ uint8_t* ChunkOf(uint32_t thread) {
   State& state = StateOf(shared);
   Lock lock(state);
   uint8_t* const chunk = file.NewChunk();
-  if (chunk != nullptr) *reinterpret_cast<ChunkHeader*>(chunk) = {thread, 0, 0};
+  if (chunk != nullptr) *reinterpret_cast<ChunkHeader*>(chunk) = {thread, Form::kPacked, 0};
   return chunk;
 }
 
 void Advance(Log& log) {
   MoveClock(Ticks());
-  if (log.events % 1024 == 0) file.header().last = Now();
+  log.words.MovePause();
+  if (log.pauses++ % 16 == 0) file.header().last = Now();
 }
 
 }  // namespace granary::record

@@ -2,19 +2,30 @@
 #pragma once
 
 #include "encoder.h"
+#include "words.h"
 
 namespace granary::record {
 
 // What a thread writes with. All zeros in a new thread.
 struct Log {
-  Encoder encoder;
-  uint64_t generation;  // of the recording that the encoder's chunk belongs to
+  enum Why : uint32_t {
+    kBusy = 1,      // an event is being written; a signal handler's calls are then lost
+    kInside = 2,    // realloc of the allocator below runs; calls that it makes are its own
+    kDetailed = 4,  // events have contexts: their stacks, or how much was written
+  };
+  bool Is(Why why) const { return (closed & why) != 0; }
+  void Set(Why why) { closed |= why; }
+  void Clear(Why why) { closed &= ~static_cast<uint32_t>(why); }
+
+  Words words;
+  uint64_t generation;  // of the recording that the buffer belongs to
+  uint32_t closed;      // why an event is more than a word
+  uint32_t row;         // of the buffer in the file's table
   uint32_t thread;
-  uint32_t events;
-  bool busy;            // an event is being written; a signal handler's calls are then lost
-  bool inside;          // realloc of the allocator below runs; calls that it makes are its own
+  uint32_t pauses;
   const void* known;    // the object that a call inside this call has recorded
   const void* freeing;  // the object whose free is recorded before its nested calls
+  Encoder packed;       // the thread's chunk, if it packs its events by itself
 };
 
 // Shared by all threads. In memory that the kernel clears in a child of fork.
@@ -32,7 +43,7 @@ extern Shared* shared;
 
 // A new chunk for the text of a thread that is none; nullptr if the file is full.
 uint8_t* ChunkOf(uint32_t thread);
-// Moves the clock on. A thread calls it every 64 events.
+// Moves the clock on. A thread calls it every 64 words.
 void Advance(Log& log);
 
 // All that a call costs whose object is not recorded.
@@ -45,20 +56,36 @@ bool Begin();
 // Makes room for an event about p; false: it is not recorded. Leaves the thread busy if true.
 bool Prepare(Log& log, const void* p);
 
-// p is sampled.
+// Writes an event that is a word, if nothing else is to be done. p is sampled.
+inline bool PutWord(Log& log, Kind kind, size_t size, const void* p) {
+  const Shared& s = *shared;
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  if (__builtin_expect(log.words.IsAtPause() || log.closed != 0, 0)) return false;
+  if (__builtin_expect(s.generation != log.generation, 0)) return false;
+  if (__atomic_load_n(&s.clock, __ATOMIC_RELAXED) != log.words.ticks()) return false;
+  if (__builtin_expect(!FitsIntoWord(size, address), 0)) return false;
+  log.closed = Log::kBusy;
+  asm volatile("" ::: "memory");
+  log.words.Put(WordOf(kind, size, address));
+  asm volatile("" ::: "memory");
+  log.closed = 0;
+  return true;
+}
+
+// Any other event. p is sampled.
 template <class Write>
 inline void Record(Log& log, const void* p, Write write) {
   const Shared& s = *shared;
-  if (s.generation == log.generation && !log.busy && log.encoder.HasRoom()) {
-    log.busy = true;
+  if (s.generation == log.generation && !log.Is(Log::kBusy) && log.words.HasRoom()) {
+    log.Set(Log::kBusy);
   } else if (!Prepare(log, p)) {
     return;
   }
   asm volatile("" ::: "memory");
-  if ((++log.events & 63) == 0) Advance(log);
-  write(log.encoder, __atomic_load_n(&s.clock, __ATOMIC_RELAXED));
+  if (log.words.IsAtPause()) Advance(log);
+  write(log.words, __atomic_load_n(&s.clock, __ATOMIC_RELAXED));
   asm volatile("" ::: "memory");
-  log.busy = false;
+  log.Clear(Log::kBusy);
 }
 
 }  // namespace granary::record

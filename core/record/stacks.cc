@@ -74,7 +74,7 @@ uint32_t Stacks::NumberOf(uint64_t hash, bool* isNew) {
   }
 }
 
-void Stacks::Write(Encoder& encoder) {
+void Stacks::Write(Words& words) {
   constexpr size_t kOwn = 8;
   uintptr_t walked[kMaxFrames + kOwn];
   unwind::Result how;
@@ -92,7 +92,7 @@ void Stacks::Write(Encoder& encoder) {
     NoteModules(frames, count);
     errno = error;
   }
-  encoder.Stack(number);
+  words.Stack(number);
 }
 
 }  // namespace granary::record

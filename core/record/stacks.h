@@ -1,7 +1,7 @@
 // The stacks of recorded allocations. Each is defined in the file once, at its first allocation.
 #pragma once
 
-#include "encoder.h"
+#include "words.h"
 
 namespace granary::record {
 
@@ -13,7 +13,7 @@ class Stacks {
   void Stop() { numbers_ = nullptr; }
 
   // Writes the number of the calling thread's stack; if it is new, its definition elsewhere.
-  void Write(Encoder& encoder);
+  void Write(Words& words);
 
  private:
   static constexpr uint32_t kSlots = 1 << 16;

@@ -72,7 +72,7 @@ void Written::Begin(Kind kind, size_t size, void* p) {
   errno = error;
 }
 
-void Written::Write(Encoder& encoder, const void* p) {
+void Written::Write(Words& words, const void* p) {
   uint32_t& count = CountOf(p);
   if (__atomic_load_n(&count, __ATOMIC_RELAXED) == 0) return;
   const size_t size = UsableSize(p);
@@ -81,7 +81,7 @@ void Written::Write(Encoder& encoder, const void* p) {
   __atomic_fetch_sub(&count, 1, __ATOMIC_RELAXED);
   const Pages pages = WholePages(p, size, page_);
   // The bytes before the first whole page and behind the last are taken as written.
-  encoder.Written((size - pages.bytes + Resident(pages, page_)) >> 10);
+  words.Written((size - pages.bytes + Resident(pages, page_)) >> 10);
   errno = error;
 }
 

@@ -3,7 +3,7 @@
 // freed were written since.
 #pragma once
 
-#include "encoder.h"
+#include "words.h"
 
 namespace granary::record {
 
@@ -15,20 +15,21 @@ class Written {
   // tell the sizes of its objects.
   bool Start();
   void Stop() { counts_ = nullptr; }
+  bool on() const { return counts_ != nullptr; }
 
   void Allocated(Kind kind, size_t size, void* p) {
     if (__builtin_expect(size >= kLeast && counts_ != nullptr, 0)) Begin(kind, size, p);
   }
   // Before the event of a call that frees or moves p.
-  void Freed(Encoder& encoder, const void* p) {
-    if (__builtin_expect(counts_ != nullptr, 0)) Write(encoder, p);
+  void Freed(Words& words, const void* p) {
+    if (__builtin_expect(counts_ != nullptr, 0)) Write(words, p);
   }
 
  private:
   static constexpr size_t kCounts = 4096;
 
   void Begin(Kind kind, size_t size, void* p);
-  void Write(Encoder& encoder, const void* p);
+  void Write(Words& words, const void* p);
   uint32_t& CountOf(const void* p);
   size_t UsableSize(const void* p) const { return usable_size_(const_cast<void*>(p)); }
 

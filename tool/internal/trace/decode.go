@@ -29,8 +29,11 @@ type decoder struct {
 	define  map[uint32][]uint64 // where stacks are defined; nil: nowhere
 }
 
-// maxFrames bounds a stack of a recording.
-const maxFrames = 256
+// Bounds of a stack of a recording, and of the written KiB of an object.
+const (
+	maxFrames   = 256
+	mostWritten = 1 << 50
+)
 
 func (d *decoder) number() (uint64, error) {
 	n, length := binary.Uvarint(d.data)
@@ -80,7 +83,7 @@ func (d *decoder) more() error {
 	what := d.data[0] >> kindBits
 	d.data = d.data[1:]
 	number, err := d.number()
-	if what == otherWritten && err == nil && number < 1<<50 {
+	if what == otherWritten && err == nil && number < mostWritten {
 		d.written = number<<10 + 1
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 // The layout of a recording, as in core/record/format.h.
 const (
 	recordingMagic   = "granrec\n"
-	recordingVersion = 4 // 1 is without stacks, 2 with all of its events, 4 with the written part of objects
+	recordingVersion = 5 // 1 is without stacks, 2 with all of its events, 4 with the written part of objects, 5 with buffers
 	headerBytes      = 64 << 10
 	chunkBytes       = 64 << 10
 	chunkHeaderBytes = 16
@@ -18,6 +18,21 @@ const (
 	longTime         = 31
 	// of a recording that has the written part of large objects
 	versionWithWritten = 4
+	// of recordings with buffers, whose header says whether they have the written part
+	versionWithBuffers = 5
+)
+
+// Buffers hold events that are not packed. A table in the header has the place of each, and its state in the lowest bits.
+const (
+	formBuffers     = 1
+	bufferBytes     = 16 << 10
+	buffersOfChunk  = chunkBytes / bufferBytes
+	bufferTable     = 4096
+	mostBuffers     = (headerBytes - bufferTable) / 4
+	bufferStateBits = 2
+	bufferFull      = 2
+	bufferIsPacked  = 3
+	bufferFree      = 0
 )
 
 // The kinds of recorded events.
@@ -61,6 +76,9 @@ type recordingHeader struct {
 	Allocator       [1024]byte
 	Program         [1024]byte
 	Overwritten     uint64 // ticks up to which events are incomplete; 0: no event is missing
+	HasWritten      uint32
+	Buffers         uint32 // rows of the table in use
+	Packer          uint32 // not 0: another process packs full buffers
 }
 
 var stops = map[uint32]string{0: "", 1: "the file reached its limit (--max-bytes)", 2: "the disk was full", 3: "more threads than the file has chunks recorded at the same time (give a larger --max-bytes)"}
@@ -87,7 +105,7 @@ func readRecordingHeader(data []byte) (recordingHeader, error) {
 func (h recordingHeader) header() Header {
 	out := Header{
 		Program: text(h.Program[:]), Allocator: text(h.Allocator[:]), PID: h.PID, Started: time.Unix(0, int64(h.UnixNanoseconds)),
-		Sample: h.Sample, Forked: h.Forked != 0, Stopped: stops[h.Stop], Lost: h.Lost, Written: h.Version >= versionWithWritten,
+		Sample: h.Sample, Forked: h.Forked != 0, Stopped: stops[h.Stop], Lost: h.Lost, Written: h.Version == versionWithWritten || h.HasWritten != 0,
 	}
 	out.Length = h.clock()(h.Last.Ticks)
 	return out

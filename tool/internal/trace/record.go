@@ -94,11 +94,22 @@ func (o *recordOptions) run(env cli.Env, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	stop := o.packLive(o.out)
 	code, err := supervise(cmd)
+	stop()
 	if err != nil {
 		return 0, err
 	}
 	return code, o.finish(env)
+}
+
+// packLive packs the recording at path while it grows. A recording that keeps its last events gives its chunks again, which
+// only the recorder can.
+func (o *recordOptions) packLive(path string) (stop func()) {
+	if o.last {
+		return func() {}
+	}
+	return packLive(path)
 }
 
 // command checks everything that can be wrong before the program starts.

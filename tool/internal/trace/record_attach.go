@@ -75,7 +75,7 @@ func (o *recordOptions) switched(ctx context.Context, env cli.Env, proc procfs.F
 	if err := control.set(switchOn); err != nil {
 		return err
 	}
-	if err := o.await(ctx, proc, pid, control); err != nil {
+	if err := o.await(ctx, proc, pid, control, path); err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -89,8 +89,9 @@ func (o *recordOptions) switched(ctx context.Context, env cli.Env, proc procfs.F
 	return o.finishFile(env, path)
 }
 
-// await lets the recording go on for as long as the user wants, and ends it.
-func (o *recordOptions) await(ctx context.Context, proc procfs.FS, pid int, control control) error {
+// await lets the recording into path go on for as long as the user wants, and ends it.
+func (o *recordOptions) await(ctx context.Context, proc procfs.FS, pid int, control control, path string) error {
+	defer o.packLive(path)()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if o.seconds > 0 {

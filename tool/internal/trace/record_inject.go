@@ -57,7 +57,7 @@ func (o *recordOptions) inject(ctx context.Context, env cli.Env, proc procfs.FS,
 		return err
 	}
 	defer control.close()
-	if err := o.await(ctx, proc, pid, control); err != nil {
+	if err := o.await(ctx, proc, pid, control, o.out); err != nil {
 		return err
 	}
 	return o.finishFile(env, o.out)

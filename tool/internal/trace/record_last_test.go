@@ -92,7 +92,7 @@ func TestTheLastCallsOfAKilledProgram(t *testing.T) {
 	checkLast(t, out)
 }
 
-// Where each chunk has a thread that still writes into it, none can be given again.
+// Where each chunk has buffers that threads still write into, none can be given again.
 func TestMoreThreadsThanChunks(t *testing.T) {
 	const crowd = `
 #include <pthread.h>
@@ -100,10 +100,10 @@ func TestMoreThreadsThanChunks(t *testing.T) {
 static pthread_barrier_t all;
 static void* Thread(void* p) { free(malloc(100)); pthread_barrier_wait(&all); return p; }
 int main(void) {
-  pthread_t threads[40];
-  pthread_barrier_init(&all, 0, 40);
-  for (int i = 0; i < 40; ++i) pthread_create(&threads[i], 0, Thread, 0);
-  for (int i = 0; i < 40; ++i) pthread_join(threads[i], 0);
+  pthread_t threads[100];
+  pthread_barrier_init(&all, 0, 100);
+  for (int i = 0; i < 100; ++i) pthread_create(&threads[i], 0, Thread, 0);
+  for (int i = 0; i < 100; ++i) pthread_join(threads[i], 0);
   return 0;
 }`
 	r := recordTrace(t, nil, "--max-bytes", "1MiB", "--keep-last", testkit.Compile(t, crowd, "-pthread"))

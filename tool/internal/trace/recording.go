@@ -11,8 +11,9 @@ import (
 
 // A segment is a part of a chunk that one thread wrote.
 type segment struct {
-	data  []byte
-	ticks uint64
+	data     []byte
+	ticks    uint64
+	buffered bool // it is in a buffer still
 }
 
 // A recording is a file as the recorder writes it.
@@ -40,7 +41,9 @@ func readRecording(data []byte, found *Findings) (*recording, error) {
 	for i := range min(present, header.Chunks) {
 		r.index(i, found)
 	}
-	for _, segments := range r.threads {
+	for thread, segments := range r.threads {
+		segments = withoutCopies(segments)
+		r.threads[thread] = segments
 		slices.SortStableFunc(segments, func(a, b segment) int { return cmp.Compare(a.ticks, b.ticks) })
 	}
 	return r, nil
@@ -49,6 +52,12 @@ func readRecording(data []byte, found *Findings) (*recording, error) {
 // index splits a chunk into the segments of its threads.
 func (r *recording) index(number uint64, found *Findings) {
 	chunk := r.chunks[number*chunkBytes:][:chunkBytes]
+	if r.header.Version >= versionWithBuffers && binary.LittleEndian.Uint32(chunk[4:]) == formBuffers {
+		for part := range slices.Chunk(chunk, bufferBytes) {
+			r.indexBuffer(number, part, found)
+		}
+		return
+	}
 	thread, ticks := binary.LittleEndian.Uint32(chunk), binary.LittleEndian.Uint64(chunk[8:])
 	body := chunk[chunkHeaderBytes:]
 	if thread == mapsThread {
@@ -77,6 +86,29 @@ func (r *recording) index(number uint64, found *Findings) {
 			thread, ticks, begin = event.thread, event.ticks, len(body)-len(d.data)
 		}
 	}
+}
+
+// indexBuffer adds the events that a thread has written and nobody has packed.
+func (r *recording) indexBuffer(chunk uint64, buffer []byte, found *Findings) {
+	thread, ticks := binary.LittleEndian.Uint32(buffer), binary.LittleEndian.Uint64(buffer[8:])
+	data, err := packWords(nil, buffer[chunkHeaderBytes:], ticks)
+	if err != nil {
+		found.damage("a buffer in chunk %d is corrupted; the rest of the buffer is left out", chunk)
+	}
+	if len(data) > 0 {
+		r.threads[thread] = append(r.threads[thread], segment{data: data, ticks: ticks, buffered: true})
+	}
+}
+
+// withoutCopies leaves out what was packed of buffers that are still there: the packer was killed before it cleared them.
+func withoutCopies(segments []segment) []segment {
+	buffered := map[uint64]bool{}
+	for _, s := range segments {
+		if s.buffered {
+			buffered[s.ticks] = true
+		}
+	}
+	return slices.DeleteFunc(segments, func(s segment) bool { return !s.buffered && buffered[s.ticks] })
 }
 
 // events returns the events of all threads, merged.

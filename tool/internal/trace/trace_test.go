@@ -335,11 +335,13 @@ func FuzzParse(f *testing.F) {
 	f.Add(recorded[64<<10:66<<10], uint64(1500))
 	f.Add(partlyWritten()[64<<10:66<<10], uint64(0))
 	f.Add(pack(f, parse(f, partlyWritten())), uint64(0))
+	f.Add(buffer(0, 1000).event(1, 0x10000, 8).context(0, 1100).context(1, 70000<<6).event(6, 0x20000, 0).event(4, 0x10000, 0).data, uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, overwritten uint64) {
 		if !hasMagic(data, packedMagic) { // the header is not the interesting part
 			bodies := []*chunkWriter{{data: data[:min(len(data), 64<<10)]}, chunk(1, 1000).event(4, 0, 0x10000)}
 			data = file(bodies...)
 			binary.LittleEndian.PutUint64(data[overwrittenAt:], overwritten)
+			data[8] = 5
 		}
 		tr, err := Parse(data)
 		if err != nil {

@@ -1,0 +1,211 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// How long the packer rests: a thread that does nothing but allocate fills twenty buffers in a millisecond.
+const (
+	leastRest = time.Millisecond
+	mostRest  = 16 * time.Millisecond
+)
+
+// A livePacker packs the buffers that a program's threads have filled, while the program runs. It writes into the same file,
+// which is whole at any time: what a packer does not pack, or leaves behind when it is killed, is read from the buffers.
+type livePacker struct {
+	path string
+	file *os.File
+	data []byte // the file
+	at   int64  // where the packer's chunk goes on
+	end  int64
+	out  []byte
+}
+
+// packLive packs what the recorder writes to path, as soon as it does, until the returned function is called.
+func packLive(path string) (stop func()) {
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Add(1)
+	go func() {
+		defer ended.Done()
+		p := &livePacker{path: path}
+		defer p.close()
+		p.run(done)
+	}()
+	return func() {
+		close(done)
+		ended.Wait()
+	}
+}
+
+func (p *livePacker) run(done <-chan struct{}) {
+	debug.SetPanicOnFault(true) // somebody may cut the file
+	defer func() { _ = recover() }()
+	rest := leastRest
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(rest):
+		}
+		packed, err := p.sweep()
+		if err != nil {
+			return
+		}
+		if packed > 0 {
+			rest = leastRest
+			continue
+		}
+		rest = min(2*rest, mostRest)
+		p.follow()
+	}
+}
+
+// follow opens the file that is at the path now: a program that runs another one in its place gets a new file.
+func (p *livePacker) follow() {
+	now, err := os.Lstat(p.path)
+	if err != nil {
+		return
+	}
+	if p.file != nil {
+		if mine, err := p.file.Stat(); err != nil || os.SameFile(mine, now) {
+			return
+		}
+		p.close()
+	}
+	_ = p.open() // the recorder may not have written its header yet
+}
+
+func (p *livePacker) open() error {
+	file, err := os.OpenFile(p.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	data, err := mapBuffers(file)
+	if err != nil {
+		file.Close()
+		return err
+	}
+	*p = livePacker{path: p.path, file: file, data: data, out: p.out}
+	atomic.StoreUint32(&p.header().Packer, 1)
+	return nil
+}
+
+func mapBuffers(file *os.File) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, headerBytes)
+	if _, err := file.ReadAt(head, 0); err != nil {
+		return nil, err
+	}
+	h, err := readRecordingHeader(head)
+	if err != nil {
+		return nil, err
+	}
+	if !hasMagic(head, recordingMagic) || h.Version < versionWithBuffers || uint64(info.Size()-headerBytes)/chunkBytes < h.MaxChunks {
+		return nil, errNoTrace
+	}
+	return unix.Mmap(int(file.Fd()), 0, int(headerBytes+h.MaxChunks*chunkBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func (p *livePacker) close() {
+	if p.file == nil {
+		return
+	}
+	defer func() { _ = recover() }() // the file may have been cut
+	atomic.StoreUint32(&p.header().Packer, 0)
+	_ = unix.Munmap(p.data)
+	p.file.Close()
+	p.file = nil
+}
+
+// header is the header in the file, whose fields have the places that C++ gives them.
+func (p *livePacker) header() *recordingHeader {
+	return (*recordingHeader)(unsafe.Pointer(&p.data[0]))
+}
+
+func (p *livePacker) entry(row int) *uint32 {
+	return (*uint32)(unsafe.Pointer(&p.data[bufferTable+4*row]))
+}
+
+// sweep packs the buffers that are full. After an error the packer is of no further use.
+func (p *livePacker) sweep() (packed int, err error) {
+	if p.file == nil {
+		return 0, nil
+	}
+	rows := min(atomic.LoadUint32(&p.header().Buffers), mostBuffers)
+	for row := range int(rows) {
+		entry := p.entry(row)
+		was := atomic.LoadUint32(entry)
+		place := was &^ (1<<bufferStateBits - 1)
+		if was-place != bufferFull || !atomic.CompareAndSwapUint32(entry, was, place|bufferIsPacked) {
+			continue
+		}
+		if err := p.pack(uint64(place>>bufferStateBits) * bufferBytes); err != nil {
+			atomic.StoreUint32(entry, was) // it stays as it is, and so do further ones
+			return packed, err
+		}
+		atomic.StoreUint32(entry, place|bufferFree)
+		packed++
+	}
+	return packed, nil
+}
+
+// pack copies the events of the buffer into a chunk, then clears the buffer: at each moment the file has them.
+func (p *livePacker) pack(offset uint64) error {
+	if offset+bufferBytes > uint64(len(p.data)-headerBytes) {
+		return errors.New("a buffer is behind the end of the file")
+	}
+	buffer := p.data[headerBytes+offset:][:bufferBytes]
+	thread, ticks := binary.LittleEndian.Uint32(buffer), binary.LittleEndian.Uint64(buffer[8:])
+	p.out = append(p.out[:0], recordOther|otherThread<<kindBits)
+	p.out = binary.AppendUvarint(binary.AppendUvarint(p.out, uint64(thread)), ticks)
+	var err error
+	if p.out, err = packWords(p.out, buffer[chunkHeaderBytes:], ticks); err != nil {
+		return err
+	}
+	if p.at+int64(len(p.out)) > p.end {
+		if err := p.newChunk(); err != nil {
+			return err
+		}
+	}
+	if _, err := p.file.WriteAt(p.out, p.at); err != nil {
+		return err
+	}
+	p.at += int64(len(p.out))
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&buffer[chunkHeaderBytes])), 0)
+	clear(buffer[chunkHeaderBytes:])
+	return nil
+}
+
+// newChunk takes the next chunk of the file, as a thread of the program would.
+func (p *livePacker) newChunk() error {
+	chunks := &p.header().Chunks
+	for {
+		number := atomic.LoadUint64(chunks)
+		if number >= min(p.header().MaxChunks, uint64(len(p.data)-headerBytes)/chunkBytes) {
+			return fmt.Errorf("the file has its limit of %d chunks", number)
+		}
+		// A full disk is an error here, and no hole in a chunk.
+		if err := unix.Fallocate(int(p.file.Fd()), 0, headerBytes+int64(number)*chunkBytes, chunkBytes); errors.Is(err, unix.ENOSPC) {
+			return err
+		}
+		if atomic.CompareAndSwapUint64(chunks, number, number+1) {
+			p.at = headerBytes + int64(number)*chunkBytes + chunkHeaderBytes // the chunk's own header stays zeros
+			p.end = headerBytes + int64(number+1)*chunkBytes
+			return nil
+		}
+	}
+}
