@@ -103,13 +103,13 @@ func (o *recordOptions) run(env cli.Env, args []string) (int, error) {
 	return code, o.finish(env)
 }
 
-// packLive packs the recording at path while it grows. A recording that keeps its last events gives its chunks again, which
+// packLive packs the recordings at path, and of children, while they grow. A recording that keeps its last events gives its chunks again, which
 // only the recorder can.
 func (o *recordOptions) packLive(path string) (stop func()) {
 	if o.last {
 		return func() {}
 	}
-	return packLive(path)
+	return packLive(func() []string { return append([]string{path}, o.further()...) })
 }
 
 // command checks everything that can be wrong before the program starts.

@@ -14,11 +14,96 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long the packer rests: a thread that does nothing but allocate fills twenty buffers in a millisecond.
+// How long the packers rest: a thread that does nothing but allocate fills twenty buffers in a millisecond, and few buffers
+// stay in the caches.
 const (
-	leastRest = time.Millisecond
+	leastRest = 125 * time.Microsecond
 	mostRest  = 16 * time.Millisecond
+	manyFull  = 8
 )
+
+// mostPackers bounds the files that are packed at a time; programs that write further ones pack by themselves.
+const mostPackers = 64
+
+// livePackers pack the recordings at some paths while they grow.
+type livePackers struct {
+	paths func() []string
+	open  map[string]*livePacker
+	ended map[string]bool // a packer failed there
+}
+
+// packLive packs what recorders write to the paths, until the returned function is called.
+func packLive(paths func() []string) (stop func()) {
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Add(1)
+	go func() {
+		defer ended.Done()
+		debug.SetPanicOnFault(true) // somebody may cut a file
+		l := &livePackers{paths: paths, open: map[string]*livePacker{}, ended: map[string]bool{}}
+		l.run(done)
+	}()
+	return func() {
+		close(done)
+		ended.Wait()
+	}
+}
+
+func (l *livePackers) run(done <-chan struct{}) {
+	rest, looked := time.Millisecond, time.Time{}
+	for {
+		select {
+		case <-done:
+			for _, p := range l.open {
+				p.close()
+			}
+			return
+		case <-time.After(rest):
+		}
+		packed := l.sweep()
+		if packed >= manyFull {
+			rest = max(rest/2, leastRest)
+		} else if packed == 0 {
+			rest = min(2*rest, mostRest)
+		}
+		if now := time.Now(); now.Sub(looked) > mostRest {
+			looked = now
+			l.look()
+		}
+	}
+}
+
+// sweep packs what is full in all files.
+func (l *livePackers) sweep() (packed int) {
+	for path, p := range l.open {
+		n, err := p.sweep()
+		packed += n
+		if err != nil {
+			p.close()
+			delete(l.open, path)
+			l.ended[path] = true
+		}
+	}
+	return packed
+}
+
+// look opens the files that are at the paths now, and closes those of processes that have ended.
+func (l *livePackers) look() {
+	for path, p := range l.open {
+		if p.isOver() {
+			p.close()
+			delete(l.open, path)
+		}
+	}
+	for _, path := range l.paths() {
+		if l.open[path] != nil || l.ended[path] || len(l.open) >= mostPackers {
+			continue
+		}
+		if p, err := openPacker(path); err == nil { // else the recorder has not made it yet
+			l.open[path] = p
+		}
+	}
+}
 
 // A livePacker packs the buffers that a program's threads have filled, while the program runs. It writes into the same file,
 // which is whole at any time: what a packer does not pack, or leaves behind when it is killed, is read from the buffers.
@@ -31,74 +116,35 @@ type livePacker struct {
 	out  []byte
 }
 
-// packLive packs what the recorder writes to path, as soon as it does, until the returned function is called.
-func packLive(path string) (stop func()) {
-	done := make(chan struct{})
-	var ended sync.WaitGroup
-	ended.Add(1)
-	go func() {
-		defer ended.Done()
-		p := &livePacker{path: path}
-		defer p.close()
-		p.run(done)
-	}()
-	return func() {
-		close(done)
-		ended.Wait()
-	}
-}
-
-func (p *livePacker) run(done <-chan struct{}) {
-	debug.SetPanicOnFault(true) // somebody may cut the file
-	defer func() { _ = recover() }()
-	rest := leastRest
-	for {
-		select {
-		case <-done:
-			return
-		case <-time.After(rest):
-		}
-		packed, err := p.sweep()
-		if err != nil {
-			return
-		}
-		if packed > 0 {
-			rest = leastRest
-			continue
-		}
-		rest = min(2*rest, mostRest)
-		p.follow()
-	}
-}
-
-// follow opens the file that is at the path now: a program that runs another one in its place gets a new file.
-func (p *livePacker) follow() {
-	now, err := os.Lstat(p.path)
+func openPacker(path string) (*livePacker, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return
-	}
-	if p.file != nil {
-		if mine, err := p.file.Stat(); err != nil || os.SameFile(mine, now) {
-			return
-		}
-		p.close()
-	}
-	_ = p.open() // the recorder may not have written its header yet
-}
-
-func (p *livePacker) open() error {
-	file, err := os.OpenFile(p.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	data, err := mapBuffers(file)
 	if err != nil {
 		file.Close()
-		return err
+		return nil, err
 	}
-	*p = livePacker{path: p.path, file: file, data: data, out: p.out}
+	p := &livePacker{path: path, file: file, data: data}
+	if p.isOver() {
+		p.close()
+		return nil, errNoTrace
+	}
 	atomic.StoreUint32(&p.header().Packer, 1)
-	return nil
+	return p, nil
+}
+
+// isOver reports whether nobody writes into the file: its process has ended, or has another file at the path after an exec.
+func (p *livePacker) isOver() bool {
+	now, err := os.Lstat(p.path)
+	if err == nil {
+		mine, err := p.file.Stat()
+		if err != nil || !os.SameFile(mine, now) {
+			return true
+		}
+	}
+	return errors.Is(unix.Kill(int(p.header().PID), 0), unix.ESRCH)
 }
 
 func mapBuffers(file *os.File) ([]byte, error) {
@@ -121,14 +167,12 @@ func mapBuffers(file *os.File) ([]byte, error) {
 }
 
 func (p *livePacker) close() {
-	if p.file == nil {
-		return
-	}
-	defer func() { _ = recover() }() // the file may have been cut
+	defer p.file.Close()
+	defer func() {
+		_ = recover() // the file was cut
+		_ = unix.Munmap(p.data)
+	}()
 	atomic.StoreUint32(&p.header().Packer, 0)
-	_ = unix.Munmap(p.data)
-	p.file.Close()
-	p.file = nil
 }
 
 // header is the header in the file, whose fields have the places that C++ gives them.
@@ -142,9 +186,11 @@ func (p *livePacker) entry(row int) *uint32 {
 
 // sweep packs the buffers that are full. After an error the packer is of no further use.
 func (p *livePacker) sweep() (packed int, err error) {
-	if p.file == nil {
-		return 0, nil
-	}
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the file was cut")
+		}
+	}()
 	rows := min(atomic.LoadUint32(&p.header().Buffers), mostBuffers)
 	for row := range int(rows) {
 		entry := p.entry(row)

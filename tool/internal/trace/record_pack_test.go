@@ -18,7 +18,7 @@ func recordingWith(t *testing.T, most uint64, buffers ...*bufferWriter) string {
 	t.Helper()
 	data := withBuffers(nil, buffers...)
 	h, _ := readRecordingHeader(data)
-	h.MaxChunks, h.Buffers = most, uint32(len(buffers))
+	h.MaxChunks, h.Buffers, h.PID = most, uint32(len(buffers)), uint64(os.Getpid())
 	if _, err := binary.Encode(data, binary.LittleEndian, h); err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,10 @@ func recordingWith(t *testing.T, most uint64, buffers ...*bufferWriter) string {
 	return path
 }
 
-func openPacker(t *testing.T, path string) *livePacker {
+func packerOf(t *testing.T, path string) *livePacker {
 	t.Helper()
-	p := &livePacker{path: path}
-	if err := p.open(); err != nil {
+	p, err := openPacker(path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -56,7 +56,7 @@ func sweep(t *testing.T, p *livePacker) int {
 func TestThePackerKeepsAllEvents(t *testing.T) {
 	path := recordingWith(t, 100, buffer(1, 1200).event(4, 0x1000, 0), buffer(1, 1100).event(1, 0x1000, 8).context(1, 1<<30<<6).event(1, 0x2000, 0), buffer(2, 1150))
 	before := lines(open(t, path))
-	p := openPacker(t, path)
+	p := packerOf(t, path)
 	*p.entry(2) = 2<<bufferStateBits | 1 // a thread writes into it
 	if n := sweep(t, p); n != 2 {
 		t.Errorf("%d buffers", n)
@@ -75,7 +75,7 @@ func TestThePackerKeepsAllEvents(t *testing.T) {
 
 func TestThePackerLeavesWhatHasNoRoom(t *testing.T) {
 	path := recordingWith(t, 1, buffer(1, 1100).event(1, 0x1000, 8)) // the file's one chunk is that of the buffers
-	p := openPacker(t, path)
+	p := packerOf(t, path)
 	if n, err := p.sweep(); n != 0 || err == nil {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -88,7 +88,7 @@ func TestThePackerLeavesWhatHasNoRoom(t *testing.T) {
 
 func TestAWrongTableHarmsNothing(t *testing.T) {
 	path := recordingWith(t, 10, buffer(1, 1100).event(1, 0x1000, 8))
-	p := openPacker(t, path)
+	p := packerOf(t, path)
 	*p.entry(0) = 1<<31 | bufferFull
 	p.header().Buffers = 1 << 31
 	if n, err := p.sweep(); n != 0 || err == nil {
@@ -98,23 +98,18 @@ func TestAWrongTableHarmsNothing(t *testing.T) {
 	expect(t, open(t, path), "alloc t1 o0")
 }
 
-// Somebody cuts the file: the packer ends, and the command goes on.
+// Somebody cuts the file: its packer ends, and the command goes on.
 func TestAFileThatIsCutEndsThePacker(t *testing.T) {
 	path := recordingWith(t, 10, buffer(1, 1100).event(1, 0x1000, 8))
-	p := openPacker(t, path)
+	p := packerOf(t, path)
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-		p.run(done)
-		p.close()
-	}()
-	<-ended
-	close(done)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if n, err := p.sweep(); n != 0 || err == nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	p.close()
 }
 
 // lively has two threads that fill many buffers, and ends when its input does.
@@ -167,8 +162,8 @@ func TestAProgramOutlivesItsPacker(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &livePacker{path: out}
-	for p.follow(); p.file == nil; p.follow() { // until the recorder has made its file
+	p, err := openPacker(out)
+	for ; err != nil; p, err = openPacker(out) { // until the recorder has made its file
 		time.Sleep(time.Millisecond)
 	}
 	swept := 0
@@ -219,4 +214,44 @@ int main(int argc, char** argv) { for (int i = 0; i < 5000; ++i) keep = malloc(1
 		t.Fatalf("code %d: %s", r.code, r.said)
 	}
 	checkLively(t, r.out)
+}
+
+// A child is recorded into a file of its own, which is packed as well.
+func TestThePackersFindChildren(t *testing.T) {
+	mine := recordingWith(t, 10, buffer(1, 1100).event(1, 0x1000, 8))
+	child := recordingWith(t, 10, buffer(1, 1100).event(1, 0x1000, 8))
+	paths := []string{mine}
+	l := &livePackers{paths: func() []string { return paths }, open: map[string]*livePacker{}, ended: map[string]bool{}}
+	l.look()
+	if n := l.sweep(); n != 1 {
+		t.Errorf("%d buffers", n)
+	}
+	paths = append(paths, child, mine+".none")
+	l.look()
+	if n := l.sweep(); n != 1 || len(l.open) != 2 {
+		t.Errorf("%d buffers, %d files", n, len(l.open))
+	}
+	l.open[child].header().PID = 1 << 30 // it has ended
+	if err := os.Remove(mine); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(mine, []byte("another file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l.look(); len(l.open) != 0 {
+		t.Errorf("%d files are packed still", len(l.open))
+	}
+}
+
+func TestAFileThatCannotBePackedIsLeft(t *testing.T) {
+	path := recordingWith(t, 1, buffer(1, 1100).event(1, 0x1000, 8))
+	l := &livePackers{paths: func() []string { return []string{path} }, open: map[string]*livePacker{}, ended: map[string]bool{}}
+	for range 3 {
+		l.look()
+		l.sweep()
+	}
+	if len(l.open) != 0 || !l.ended[path] {
+		t.Errorf("%+v", l)
+	}
+	expect(t, open(t, path), "alloc t1 o0")
 }
