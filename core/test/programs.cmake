@@ -141,12 +141,18 @@ add_test(NAME misuse_kinds COMMAND Python3::Interpreter
   --at-least Granary=68 --at-least Hardened=100)
 set_tests_properties(misuse_kinds PROPERTIES TIMEOUT ${seconds})
 
+# Servers, and what uses every CPU itself, run alone; the others run two at a time.
+set(beside_others gcc gdb git java node plugin ruby rust sqlite static_init static_stacks valgrind)
 file(GLOB scripts CONFIGURE_DEPENDS programs/*.sh)
 foreach(script ${scripts})
   cmake_path(GET script STEM name)
+  set(processors 2)
+  if(name IN_LIST beside_others)
+    set(processors 1)
+  endif()
   add_test(NAME programs.${name} COMMAND sh ${script})
-  set_tests_properties(programs.${name} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77 PROCESSORS 2
-    ENVIRONMENT "${library_environment}")
+  set_tests_properties(programs.${name} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77
+    PROCESSORS ${processors} ENVIRONMENT "${library_environment}")
 endforeach()
 
 foreach(script test_install test_need fast_path)
