@@ -95,7 +95,7 @@ class Depot {
 
   size_t CachedObjects(SizeClass c) noexcept {
     size_t count = 0;
-    ForEachRowOf(c, [&](Row& row) { count += row.objects.load(std::memory_order_relaxed); });
+    ForEachRowOf(c, [&](Row& row) { count += row.objects; });
     return count;
   }
   // How often a thread had to wait for a lock of class c.
@@ -151,7 +151,7 @@ class Depot {
     Hint<size_t> full_count;
     Hint<size_t> more;  // the limit of full magazines, less kMinMagazines
     LowWater low;
-    std::atomic<size_t> objects{0};
+    Hint<size_t> objects;
   };
   static_assert(sizeof(Row) == kCacheLine,
                 "moving a batch touches one cache line besides the magazine");
@@ -212,7 +212,7 @@ class Depot {
   }
 
   static size_t PopFull(Row& row, void** to) noexcept {
-    if (row.objects.load(std::memory_order_relaxed) == 0) return 0;
+    if (row.objects == 0) return 0;
     Locked hold(row.mutex);
     Magazine* const m = row.full;
     if (m == nullptr) return 0;
@@ -221,7 +221,7 @@ class Depot {
 
   // Fetches up to n objects of the top magazine; returns their number.
   static size_t PopSome(Row& row, void** to, size_t n) noexcept {
-    if (row.objects.load(std::memory_order_relaxed) == 0) return 0;
+    if (row.objects == 0) return 0;
     Locked hold(row.mutex);
     Magazine* const m = row.full;
     return m == nullptr ? 0 : PopFrom(row, m, to, m->count < n ? m->count : n);
@@ -231,7 +231,7 @@ class Depot {
   static size_t PopFrom(Row& row, Magazine* m, void** to, size_t n) noexcept {
     m->count -= n;
     __builtin_memcpy(to, m->objects + m->count, n * sizeof(void*));
-    row.objects.fetch_sub(n, std::memory_order_relaxed);
+    row.objects = row.objects - n;
     row.low.Note(row.full_count - 1);
     if (m->count > 0) return n;
     row.full = m->next;
@@ -242,7 +242,7 @@ class Depot {
 
   // Stores up to n objects in the top magazine; returns their number.
   static size_t Append(SizeClass c, Row& row, void* const* from, size_t n) noexcept {
-    if (row.objects.load(std::memory_order_relaxed) == 0) return 0;
+    if (row.objects == 0) return 0;
     Locked hold(row.mutex);
     Magazine* const m = row.full;
     if (m == nullptr || m->count >= BatchOf(c)) return 0;
@@ -250,7 +250,7 @@ class Depot {
     const size_t count = n < room ? n : room;
     __builtin_memcpy(m->objects + m->count, from, count * sizeof(void*));
     m->count += count;
-    row.objects.fetch_add(count, std::memory_order_relaxed);
+    row.objects = row.objects + count;
     return count;
   }
 
@@ -298,7 +298,7 @@ class Depot {
     m->next = row.full;
     row.full = m;
     row.full_count = row.full_count + 1;
-    row.objects.fetch_add(n, std::memory_order_relaxed);
+    row.objects = row.objects + n;
   }
 
   static void PushEmpty(Row& row, Magazine* m) noexcept {

@@ -138,6 +138,7 @@ class Front {
   void RequireNotOnTop(SizeClass c, void* p) noexcept;
   void StoreBatch(CacheOf* cache, SizeClass c, void** objects, size_t n) noexcept;
   void MakeRoom(CacheOf* cache, SizeClass c) noexcept;
+  bool CountInHeader(CacheOf* cache, SizeClass c) noexcept;
   void GrowAfterMiss(CacheOf* cache, SizeClass c) noexcept;
   bool GrowAfterOverflow(CacheOf* cache, SizeClass c) noexcept;
   bool Grow(CacheOf* cache, SizeClass c) noexcept;

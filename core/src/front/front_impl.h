@@ -186,11 +186,24 @@ void* Front<System, Below>::Allocate(SizeClass c, bool* due) noexcept {
   void* batch[kBatch];
   const size_t got = FetchFew(c, batch, want);
   if (got == 0) return nullptr;
-  uncached_[c].fetch_add(1, std::memory_order_relaxed);
+  if (CountInHeader(cache, c)) {
+    *due = false;
+  } else {
+    CountUncached(c);
+  }
   // The batch ends with the object to use first: the caller gets it, and malloc pops the one before
   // it next.
   StoreBatch(cache, c, batch, got - 1);
   return batch[got - 1];
+}
+
+// Counts an allocation of class c that pops no object. False if the thread left the CPU of `cache`,
+// or the next allocation that the header counts is a sample.
+template <Os System, class Below>
+bool Front<System, Below>::CountInHeader(CacheOf* cache, SizeClass c) noexcept {
+  const uint64_t header = cache->Header(c);
+  constexpr uint64_t kOne = uint64_t{1} << kCountShift;
+  return header >= kOne && arch::CompareStore(cache->words, c, header, header - kOne);
 }
 
 // Moves a batch of the full class c to the depot; half of the capacity if that is less.

@@ -37,8 +37,7 @@ void Upkeep::RefreshLimitsIfDue(uint64_t now) noexcept {
 }
 
 void Upkeep::MakeRoom(size_t bytes) noexcept {
-  if (OwnPolls().limits.fetch_add(1, std::memory_order_relaxed) % kPollsPerClock == 0)
-    RefreshLimitsIfDue(Linux::NowMillis());
+  if (EveryNth(OwnPolls().limits, kPollsPerClock)) RefreshLimitsIfDue(Linux::NowMillis());
   const size_t ceiling = limits_.ceiling();
   if (layers.HeldBytes() + bytes <= ceiling || layers.ResidentBytes() + bytes <= ceiling) return;
   // Far above the ceiling, waiting for the thread that purges now is better than exceeding the

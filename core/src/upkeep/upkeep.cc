@@ -52,8 +52,7 @@ void Upkeep::PollWithoutBackground() noexcept {
     running_.Unlock();
   }
   const bool busy = step_.load(std::memory_order_relaxed) < kSteps;
-  const uint32_t polls = OwnPolls().count.fetch_add(1, std::memory_order_relaxed);
-  if (polls % (busy ? 8 : kPollsPerClock) != 0) return;
+  if (!EveryNth(OwnPolls().count, busy ? 8 : kPollsPerClock)) return;
   if (BackgroundIsWorthIt()) wanted_.store(true, std::memory_order_relaxed);
   if (options.stats_file) clients_.tick(Linux::NowMillis());
   const uint64_t now = Linux::NowMillis();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hint.h"
 #include "central/central.h"
 #include "layers/peaks.h"
 #include "limits/limits.h"
@@ -170,10 +171,16 @@ class Upkeep {
   uint64_t fresh_at_ = 0;                   // when that number last changed, in nanoseconds
   std::atomic<size_t> offset_level_{0};     // growth above this level is to be offset
   std::atomic<size_t> offset_in_slabs_{0};  // bytes in slabs purged to offset growth
+  // Threads of one CPU may lose a poll: a locked operation would cost each slow path more.
   struct alignas(kCacheLine) Polls {
-    std::atomic<uint32_t> count{0};
-    std::atomic<uint32_t> limits{0};  // the same below a ceiling
+    Hint<uint32_t> count;
+    Hint<uint32_t> limits;  // the same below a ceiling
   };
+  static bool EveryNth(Hint<uint32_t>& polls, uint32_t n) noexcept {
+    const uint32_t before = polls;
+    polls = before + 1;
+    return before % n == 0;
+  }
   Polls& OwnPolls() noexcept;
   Polls polls_[kPollStripes];      // one per CPU, each on a cache line of its own
   std::atomic<uint64_t> next_{0};  // when the decay interval ends, in milliseconds
