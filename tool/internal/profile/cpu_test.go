@@ -189,7 +189,7 @@ func TestStacksAreWholeWithoutFramePointers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
+	awaitCPUTime(t, pid, 500*time.Millisecond)
 	p := r.Stop(context.Background(), symbol.NewFinder(os.Getenv))
 	inner, whole := int64(0), int64(0)
 	for _, s := range p.Sample {
@@ -204,6 +204,25 @@ func TestStacksAreWholeWithoutFramePointers(t *testing.T) {
 	}
 	if inner < 20 || whole < inner*9/10 {
 		t.Errorf("of %d samples in inner_site, %d have their callers", inner, whole)
+	}
+}
+
+// awaitCPUTime waits until the process has run for so much longer: a busy machine gives it little.
+func awaitCPUTime(t *testing.T, pid int, more time.Duration) {
+	t.Helper()
+	ran := func() time.Duration {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "schedstat"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nanos, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(nanos)
+	}
+	for end := ran() + more; ran() < end; {
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
