@@ -18,15 +18,6 @@ inline uint64_t WordOf(Kind kind, size_t size, uintptr_t address) {
   return static_cast<uint64_t>(kind) | size << kWordSizeShift | address >> 3 << kWordAddressShift;
 }
 
-// Gets the line of the address from another CPU's cache before it is written.
-inline void PrepareToWrite(uintptr_t address) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*reinterpret_cast<const char*>(address)));
-#else
-  __builtin_prefetch(reinterpret_cast<const void*>(address), 1);
-#endif
-}
-
 class Words {
  public:
   // Goes on in a buffer of zeros.
@@ -45,14 +36,10 @@ class Words {
   // Where the thread stops to move the clock on, or to get another buffer.
   bool IsAtPause() const { return at_ >= pause_; }
   void MovePause() {
-    constexpr uintptr_t kEvery = 64 * sizeof(uint64_t), kLineBytes = 64;
+    constexpr uintptr_t kEvery = 64 * sizeof(uint64_t);
     const uintptr_t next = (reinterpret_cast<uintptr_t>(at_) | (kEvery - 1)) + 1;
     pause_ = reinterpret_cast<uint64_t*>(next);
-    if (pause_ > end_) {
-      pause_ = end_;
-    } else {  // the packer's CPU has written zeros there
-      for (size_t i = 0; i < kEvery; i += kLineBytes) PrepareToWrite(next + i);
-    }
+    if (pause_ > end_) pause_ = end_;
   }
   uint64_t ticks() const { return ticks_; }
   uint8_t* buffer() const {
