@@ -99,8 +99,16 @@ struct alignas(kCacheLine) Slab {
       const uint64_t before = bits[w];
       char* const first = base + w * 64 * size;
       uint64_t word = before;
-      for (; word != 0 && count < n; word &= word - 1) {
-        to[count++] = first + static_cast<size_t>(std::countr_zero(word)) * size;
+      if (IsOneRun(word)) {
+        const auto start = static_cast<unsigned>(std::countr_zero(word));
+        const size_t run = 64u - static_cast<unsigned>(std::countl_zero(word)) - start;
+        const size_t take = run < n - count ? run : n - count;
+        for (size_t i = 0; i < take; ++i) to[count++] = first + (start + i) * size;
+        word &= ~MaskOf(start, static_cast<unsigned>(take));
+      } else {
+        for (; word != 0 && count < n; word &= word - 1) {
+          to[count++] = first + static_cast<size_t>(std::countr_zero(word)) * size;
+        }
       }
       bits[w] = word;
       hint = static_cast<uint16_t>(w);
@@ -164,12 +172,17 @@ struct alignas(kCacheLine) Slab {
   }
 
  private:
+  // Whether the bits that are set are consecutive: true for a slab that no object came back to.
+  static bool IsOneRun(uint64_t word) { return word != 0 && (word & (word + (word & -word))) == 0; }
+
   static constexpr size_t kOutside = ~size_t{0};
   // The index of the object that begins at p, any address; kOutside if none of this slab does.
   size_t InsideIndex(const void* p) const {
-    if (!Holds(p)) return kOutside;
-    const size_t index = IndexOf(p);
-    return index < objects ? index : kOutside;
+    const size_t size = kClassSize[size_class];
+    const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - base);
+    if (offset >= objects * size) return kOutside;
+    const size_t index = ObjectAt(size_class, offset);
+    return index * size == offset ? index : kOutside;
   }
 
   // The objects with a bit in `allocated`, which is of word w: marks their pages neither clean nor
