@@ -173,10 +173,19 @@ func writeInfo(w io.Writer, s Summary) {
 		{"stacks", term.Count(uint64(len(h.Stacks)))},
 		{"peak live", fmt.Sprintf("%s in %s objects, after %s", term.Bytes(s.Peak.Bytes), term.Count(s.Peak.Objects), term.Duration(s.Peak.Time))},
 		{"live at the end", fmt.Sprintf("%s in %s objects", term.Bytes(s.End.Bytes), term.Count(s.End.Objects))},
-		{"file", fmt.Sprintf("%s, %.2f bytes an event", term.Bytes(uint64(h.Size)), float64(h.Size)/float64(max(1, s.Events)))},
+		{"file", fileOf(s)},
 	}
 	rows = append(rows, remarks(s)...)
 	term.Table{Header: []string{"", ""}, Rows: rows, Fold: true}.WriteBody(w, width(w))
+}
+
+// fileOf is the size of the trace, and of an event if it has any.
+func fileOf(s Summary) string {
+	size := term.Bytes(uint64(s.Header.Size))
+	if s.Events == 0 {
+		return size + " without an event"
+	}
+	return fmt.Sprintf("%s, %.2f bytes an event", size, float64(s.Header.Size)/float64(s.Events))
 }
 
 // allocatorOf names the library that served the calls, unless the trace is anonymous.

@@ -229,7 +229,7 @@ const dies = `
 #include <stdlib.h>
 static void* volatile keep;
 int main(void) {
-  for (int i = 0; i < 3000; ++i) free(keep = malloc(6001));
+  for (int i = 0; i < 100000; ++i) free(keep = malloc(6001));
   for (int i = 0; i < 10; ++i) keep = malloc(6002);
   raise(SIGKILL);
 }`
@@ -240,7 +240,7 @@ func TestKilledProgram(t *testing.T) {
 		t.Errorf("exit code %d: %s", r.code, r.said)
 	}
 	s := summary(t, r.out)
-	if g := ofSize(s, 6001); g.Objects != 3000 || g.AtEnd != 0 {
+	if g := ofSize(s, 6001); g.Objects != 100000 || g.AtEnd != 0 {
 		t.Errorf("%+v", g)
 	}
 	if g := ofSize(s, 6002); g.Objects != 10 || g.AtEnd != 10 {
@@ -312,26 +312,6 @@ func TestSample(t *testing.T) {
 	g := ofSize(s, 3001)
 	if g.Objects < 27000 || g.Objects > 33000 || g.AtEnd != 0 || s.Findings.UnknownFrees != 0 || s.Header.Sample != 10 {
 		t.Errorf("%d of 300000 objects, %d at the end, %+v", g.Objects, g.AtEnd, s.Findings)
-	}
-}
-
-// A realloc of an object that is not in the sample is not recorded either.
-func TestSampleOfReallocs(t *testing.T) {
-	const moves = `
-#include <stdlib.h>
-static void* keep[30000];
-int main(void) {
-  for (int i = 0; i < 30000; ++i) keep[i] = malloc(3001);
-  for (int i = 0; i < 30000; ++i) keep[i] = realloc(keep[i], 6001);
-  for (int i = 0; i < 30000; i += 2) keep[i] = realloc(keep[i], 0);
-  for (int i = 1; i < 30000; i += 2) free(keep[i]);
-  return 0;
-}`
-	s := summary(t, recordTrace(t, nil, "--sample", "10", testkit.Compile(t, moves, "-fno-builtin", "-w")).out)
-	for size := range map[uint64]bool{3001: true, 6001: true} {
-		if g := ofSize(s, size); g.Objects < 2000 || g.Objects > 4000 || g.AtEnd != 0 || s.Findings.UnknownFrees != 0 {
-			t.Errorf("%+v of 30000 objects, %+v", g, s.Findings)
-		}
 	}
 }
 

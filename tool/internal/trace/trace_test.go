@@ -413,6 +413,13 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
+	empty := filepath.Join(t.TempDir(), "empty.gtr")
+	if err := os.WriteFile(empty, file(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(t, "trace info", empty); err != nil || !strings.Contains(out, "64 KiB without an event") {
+		t.Errorf("%v\n%s", err, out)
+	}
 	if out, err := call(t, "trace diff", path, path); err != nil || !strings.Contains(out, "Sizes by peak") {
 		t.Errorf("%v\n%s", err, out)
 	}

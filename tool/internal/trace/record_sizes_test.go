@@ -29,3 +29,23 @@ int main(void) {
 		t.Errorf("%+v", s.Findings)
 	}
 }
+
+// A realloc of an object that is not in the sample is not recorded either.
+func TestSampleOfReallocs(t *testing.T) {
+	const moves = `
+#include <stdlib.h>
+static void* keep[30000];
+int main(void) {
+  for (int i = 0; i < 30000; ++i) keep[i] = malloc(3001);
+  for (int i = 0; i < 30000; ++i) keep[i] = realloc(keep[i], 6001);
+  for (int i = 0; i < 30000; i += 2) keep[i] = realloc(keep[i], 0);
+  for (int i = 1; i < 30000; i += 2) free(keep[i]);
+  return 0;
+}`
+	s := summary(t, recordTrace(t, nil, "--sample", "10", testkit.Compile(t, moves, "-fno-builtin", "-w")).out)
+	for size := range map[uint64]bool{3001: true, 6001: true} {
+		if g := ofSize(s, size); g.Objects < 2000 || g.Objects > 4000 || g.AtEnd != 0 || s.Findings.UnknownFrees != 0 {
+			t.Errorf("%+v of 30000 objects, %+v", g, s.Findings)
+		}
+	}
+}
