@@ -34,7 +34,7 @@ void* Arena::AllocateSealed(size_t size, size_t alignment, bool zero) noexcept {
   if (p == nullptr) {
     Discharge(bytes);
   } else if (IsSmall(c)) {
-    hardened::MakeZero(p, kClassSize[c]);
+    hardened::MakePagesZero(p, kClassSize[c]);
     seals.Close(p, size, kClassSize[c]);
   } else if (zero) {
     __builtin_memset(p, 0, size);
@@ -53,7 +53,7 @@ size_t Arena::Unseal(SizeClass c, void* p) noexcept {
   const size_t size = RequireSealed(c, p, "free");
   char* const object = static_cast<char*>(p);
   if (!Seals::MarginIsWhole(object, kClassSize[c])) DieOfSeal(c, object, "free");
-  hardened::MakeZero(object, kClassSize[c]);
+  hardened::MakePagesZero(object, kClassSize[c]);
   return size;
 }
 

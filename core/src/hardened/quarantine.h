@@ -5,7 +5,8 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
+
+#include "hardened/random.h"
 
 namespace granary::hardened {
 
@@ -21,7 +22,7 @@ class Quarantine {
 
   // Stores p; returns the object that leaves, or nullptr.
   void* Exchange(void* p) {
-    return slots_[Random() & (count_ - 1)].exchange(p, std::memory_order_acq_rel);
+    return slots_[random_.Next() & (count_ - 1)].exchange(p, std::memory_order_acq_rel);
   }
 
   // Calls visit(p) for each object. No other thread may call the quarantine meanwhile.
@@ -41,23 +42,10 @@ class Quarantine {
     }
   }
 
-  static void Seed(uint64_t seed) { seed_.store(seed, std::memory_order_relaxed); }
-
  private:
-  // A sequence of each class. Two threads may use one number twice.
-  uint64_t Random() {
-    uint64_t state = state_.load(std::memory_order_relaxed);
-    if (state == 0)
-      state = seed_.load(std::memory_order_relaxed) ^ reinterpret_cast<uintptr_t>(this);
-    state = state * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;  // Knuth's MMIX
-    state_.store(state, std::memory_order_relaxed);
-    return state >> 40;
-  }
-
-  static inline std::atomic<uint64_t> seed_{0};
   std::atomic<void*>* slots_ = nullptr;
   size_t count_ = 0;
-  std::atomic<uint64_t> state_{0};
+  Random random_;
 };
 
 }  // namespace granary::hardened

@@ -13,7 +13,7 @@ struct Slots {
   std::atomic<void*> slots[64] = {};
   Quarantine quarantine;
   explicit Slots(uint64_t seed) {
-    Quarantine::Seed(seed);
+    Random::Seed(seed);
     quarantine.Bind(slots, 64);
   }
 };

@@ -6,6 +6,7 @@
 #include "base/misuse.h"
 #include "base/writer.h"
 #include "front/thread_settings.h"
+#include "heap/hardened_fast.h"
 #include "heap/internal.h"
 #include "profiler/profiler.h"
 #include "profiler/sampled_guards.h"
@@ -131,7 +132,8 @@ void* AllocateLarge(size_t size, size_t alignment, size_t reserve, bool zero) no
   return zero ? memory.p : Filled(memory.p, RoundUp(size, layers.pages().OsPage()));
 }
 
-void* Allocate(size_t size) noexcept {
+// Objects of no cache, of no bytes, of threads with settings, and blocks.
+GRANARY_NOINLINE static void* AllocateSlow(size_t size) noexcept {
   if (size == 0) {
     if (void* const p = AllocateEmpty(); p != nullptr) return p;
   }
@@ -146,10 +148,16 @@ void* Allocate(size_t size) noexcept {
   return c != kNoClass ? AllocateClass(c, size) : AllocateLarge(size, kTrackerBytes, size, false);
 }
 
+void* Allocate(size_t size) noexcept {
+  if (!hardened::active) [[likely]]
+    return AllocateSlow(size);
+  return hardened::AllocateOr(size, [size] { return AllocateSlow(size); });
+}
+
 void* AllocateZeroed(size_t size) noexcept {
   EnsureInit();
   if (HasThreadSettings()) return AllocateWithSettings(size, 1, true);
-  if (options.hardened) return hardened::Allocate(size, 1);
+  if (options.hardened) return Allocate(size);  // free objects are zero
   if (size == 0) {
     if (void* const p = AllocateEmpty(); p != nullptr) return p;
   }
@@ -192,7 +200,7 @@ void* AllocateAligned(size_t size, size_t alignment) noexcept {
   return AllocateLarge(size, alignment, size, false);
 }
 
-void Free(void* p) noexcept {
+GRANARY_NOINLINE static void FreeSlow(void* p) noexcept {
   if (p == nullptr) return;
   EnsureInit();
   if (HasThreadSettings()) return FreeWithSettings(p);
@@ -217,17 +225,31 @@ void Free(void* p) noexcept {
   upkeep.AfterLargeFree(large);
 }
 
-void FreeSized(void* p, size_t size, size_t alignment) noexcept {
+void Free(void* p) noexcept {
+  if (!hardened::active) [[likely]]
+    return FreeSlow(p);
+  hardened::FreeOr(p, [p] { FreeSlow(p); });
+}
+
+void ReportWrongSize(const void* p, size_t actual, size_t passed) noexcept {
+  const MisuseReport wrong{Misuse::kWrongSize, "sized free", p, actual, passed};
+  if (!options.warn_wrong_size) Die(wrong);
+  Report(wrong);
+}
+
+GRANARY_NOINLINE static void FreeSizedSlow(void* p, size_t size, size_t alignment) noexcept {
   if (p == nullptr) return;
   const size_t usable = UsableSize(p, "sized free");
   const bool exact = usable == 0 || sampled_guards::Holds(p);
-  const size_t good = exact ? size : GoodSize(size, alignment);
-  if (good != usable) {
-    const MisuseReport wrong{Misuse::kWrongSize, "sized free", p, usable, size};
-    if (!options.warn_wrong_size) Die(wrong);
-    Report(wrong);
-  }
+  if (usable != (exact ? size : GoodSize(size, alignment))) ReportWrongSize(p, usable, size);
   if (!PushCached(page_map.ClassAt(p), p)) Free(p);
+}
+
+void FreeSized(void* p, size_t size, size_t alignment) noexcept {
+  const auto slow = [=] { FreeSizedSlow(p, size, alignment); };
+  if (!hardened::active) [[likely]]
+    return slow();
+  hardened::FreeSizedOr(p, size, slow);
 }
 
 size_t UsableSize(const void* p, const char* verb) noexcept {

@@ -28,6 +28,9 @@ void* AllocateClass(SizeClass c, size_t requested) noexcept;
 // Frees p, which is in no slab and is no block of the shared heap: an object of an arena, or
 // misuse.
 GRANARY_COLD void FreeOfArena(void* p) noexcept;
+// Aborts, or with option warn_wrong_size warns, that a sized free of p passed another size than
+// that of the object.
+GRANARY_COLD void ReportWrongSize(const void* p, size_t actual, size_t passed) noexcept;
 [[noreturn]] GRANARY_COLD void DieOf(const void* p, const char* verb) noexcept;
 
 extern constinit EmptyObjects<Linux> empty_objects;

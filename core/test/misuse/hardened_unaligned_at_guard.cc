@@ -1,0 +1,22 @@
+// dies: granary: free of an unaligned address
+// env: GRANARY_CONF=hardened:true
+// The address is inside the last object before the guard of its slab: where an object's seal would
+// be, no access is possible.
+#include <unistd.h>
+
+#include "../check.h"
+
+int main() {
+  constexpr size_t kObjects = 4000, kRoom = 48;
+  int channel[2];
+  CHECK(pipe(channel) == 0);
+  char* block = nullptr;
+  for (size_t i = 0; i < kObjects; ++i) {
+    block = static_cast<char*>(malloc(40));
+    CHECK(block != nullptr);
+    if (write(channel[1], Hide(block + kRoom), 1) < 0) break;  // a guard follows, if there are any
+    char byte;
+    CHECK(read(channel[0], &byte, 1) == 1);
+  }
+  free(Hide(block + 16));
+}
