@@ -171,5 +171,6 @@ set_tests_properties(scripts.test_install scripts.test_deb scripts.test_rpm scri
 foreach(script check_layers_test check_suites_test check_suites)
   add_test(NAME scripts.${script} COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/${script}.py)
 endforeach()
+add_test(NAME scripts.vm_report_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/core/test/vm/report_test.py)
 add_test(NAME scripts.check_exports COMMAND Python3::Interpreter
   ${CMAKE_SOURCE_DIR}/scripts/check_exports.py $<TARGET_FILE:granary>)

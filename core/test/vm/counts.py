@@ -66,16 +66,29 @@ def keep(folder, console):
             file.write(f"{program}\t{library}\tinstructions={instructions} {counts}\n")
 
 
-def table(machines):
+def line_of(machine, program, library, counts):
+    of = dict(word.split("=") for word in counts.split())
+    numbers = [f"{int(of['instructions']) / 1e6:,.0f}", *(f"{int(of[key]):,}" for key in COLUMNS)]
+    return f"| {machine.cpus} | {program} | {library} | " + " | ".join(numbers) + " |"
+
+
+def counted(machine):
+    """Returns the machine's lines of the table by program and allocator."""
+    names = {str(library): name for name, library in ALLOCATORS.items()}
+    path = tables.STORE / "runs" / f"{machine.name}.{GROUP}" / "counts.tsv"
+    rows = [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
+    return {(program, names[library]): line_of(machine, program, names[library], counts)
+            for program, library, counts in rows}
+
+
+def table(machines, old=""):
+    """Returns the table; what was not counted here keeps its line of the old one."""
     heads = ["CPUs", "program", "allocator", "instructions, millions", *COLUMNS.values()]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    names = {str(library): name for name, library in ALLOCATORS.items()}
     for machine in machines:
-        path = tables.STORE / "runs" / f"{machine.name}.{GROUP}" / "counts.tsv"
-        rows = dict([(tuple(line.split("\t")[:2]), line.split("\t")[2]) for line in path.read_text().splitlines()]
-                    ) if path.exists() else {}
-        for (program, library), counts in sorted(rows.items(), key=lambda row: (row[0][0], list(names).index(row[0][1]))):
-            of = dict(word.split("=") for word in counts.split())
-            numbers = [f"{int(of['instructions']) / 1e6:,.0f}", *(f"{int(of[key]):,}" for key in COLUMNS)]
-            lines.append(f"| {machine.cpus} | {program} | {names[library]} | " + " | ".join(numbers) + " |")
+        if GROUP not in (group.name for group in machine.groups):
+            continue
+        kept = re.findall(rf"^(\| {machine.cpus} \| (\S+) \| (\S+) \|.*)$", old, re.M)
+        rows = {(program, name): line for line, program, name in kept} | counted(machine)
+        lines += [rows[key] for key in sorted(rows, key=lambda key: (key[0], list(ALLOCATORS).index(key[1])))]
     return "\n".join(lines) + "\n"

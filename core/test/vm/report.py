@@ -106,9 +106,7 @@ def record(chosen):
         lines.append(line or (kept_line and kept_line.group()) or f"{about(machine)} not booted | | | | | |")
         notes += mine
     write_block("measured", "\n".join(lines + [""] + notes) + "\n")
-    counted = counts.table(chosen)
-    if counted.count("\n") > 2:
-        write_block("counted", counted)
+    write_block("counted", counts.table(chosen, block_of("counted")))
 
 
 def parts_of(name):
