@@ -201,10 +201,16 @@ void NothingStaysWhenSwitchedOff() {
   }
 }
 
-void* SwitchOnAndAllocate(void* barrier) {
-  pthread_barrier_wait(static_cast<pthread_barrier_t*>(barrier));
+struct Start {
+  pthread_barrier_t barrier;
+  int allocations;
+};
+
+void* SwitchOnAndAllocate(void* argument) {
+  Start& start = *static_cast<Start*>(argument);
+  pthread_barrier_wait(&start.barrier);
   CHECK(granary_set_options("guard_sample:1") == 0);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < start.allocations; ++i) {
     void* const p = Hide(malloc(kSize));
     CHECK(p != nullptr && malloc_usable_size(p) >= kSize);
     free(p);
@@ -212,18 +218,20 @@ void* SwitchOnAndAllocate(void* barrier) {
   return nullptr;
 }
 
-// Each child makes the pool for the first time, from several threads at once.
+// Each child makes the pool for the first time, from several threads at once. Every tenth uses all
+// of its pages more than once; in all of them that would take minutes on an emulated machine, where
+// each change of a page's protection stops many processors.
 void ManyThreadsSwitchThemOn() {
-  constexpr int kChildren = 200, kThreads = 6;
+  constexpr int kChildren = 200, kThreads = 6, kFew = 6, kMany = 60;
   for (int i = 0; i < kChildren; ++i) {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-      pthread_barrier_t barrier;
-      CHECK(pthread_barrier_init(&barrier, nullptr, kThreads) == 0);
+      Start start{.barrier = {}, .allocations = i % 10 == 0 ? kMany : kFew};
+      CHECK(pthread_barrier_init(&start.barrier, nullptr, kThreads) == 0);
       pthread_t threads[kThreads];
       for (pthread_t& t : threads) {
-        CHECK(pthread_create(&t, nullptr, SwitchOnAndAllocate, &barrier) == 0);
+        CHECK(pthread_create(&t, nullptr, SwitchOnAndAllocate, &start) == 0);
       }
       for (pthread_t t : threads) CHECK(pthread_join(t, nullptr) == 0);
       _exit(0);
