@@ -139,7 +139,7 @@ void CheckFileBacked() {
   const size_t allocated = GetOf<size_t>("stats.arenas.%u.small.allocated", arena) +
                            GetOf<size_t>("stats.arenas.%u.large.allocated", arena);
   CHECK(allocated >= usable && allocated < usable + kCount / 500 * (64 << 10));
-  CHECK(GetOf<size_t>("stats.arenas.%u.pactive", arena) * 4096 >= usable);
+  CHECK(GetOf<size_t>("stats.arenas.%u.pactive", arena) * Get<size_t>("arenas.page") >= usable);
   CHECK(GetOf<uint64_t>("stats.arenas.%u.bins.1.nmalloc", arena) >= 1);
   CHECK(Get<size_t>("stats.arenas.4096.small.allocated") ==
         Get<size_t>("stats.arenas.0.small.allocated") +
