@@ -39,8 +39,6 @@ set(processors_conform 1)
 set(processors_process 2)
 set(processors_storm 2)
 set(static_flavours conform storm)
-# For a program that hangs, not for a slow one: an emulator and a machine shared with others take many times as long.
-set(seconds 900)
 
 foreach(folder conform process storm)
   file(GLOB programs CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*.c)

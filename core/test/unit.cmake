@@ -41,7 +41,7 @@ foreach(folder ${folders})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test/unit OUTPUT_NAME ${folder})
   gtest_discover_tests(${target} TEST_PREFIX unit.${folder}. DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${seconds})
 endforeach()
 
 foreach(fuzzer ${fuzzers})
@@ -61,5 +61,5 @@ foreach(fuzzer ${fuzzers})
   endif()
   add_test(NAME fuzz.${name}
     COMMAND ${name} -runs=2000 ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
-  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 900)
+  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT ${seconds})
 endforeach()

@@ -117,7 +117,7 @@ Slab* Central<System, Pages>::CheckedSlab(SizeClass c, void* p) noexcept {
 // Aborts because p, an address inside s, is not an object of s in use.
 [[noreturn]] inline void DieOfBadFree(const Slab& s, const void* p, const char* verb) noexcept {
   const SizeClass c = s.size_class;
-  const Misuse what = s.IndexOf(p) < s.objects ? Misuse::kDoubleFree : Misuse::kUnaligned;
+  const Misuse what = s.IndexOf(p) != Slab::kNoObject ? Misuse::kDoubleFree : Misuse::kUnaligned;
   Die(MisuseReport{what, verb, p, kClassSize[c], 0});
 }
 
@@ -131,7 +131,7 @@ void Central<System, Pages>::RequireUsed(SizeClass c, const void* p,
   const Slab* const s = map_->SlabAt(p);
   if (!PageMap::IsSlab(s)) Die(MisuseReport{Misuse::kDoubleFree, verb, p, kClassSize[c], 0});
   const size_t index = s->IndexOf(p);
-  if (index >= s->objects || s->IsFree(index)) DieOfBadFree(*s, p, verb);
+  if (index == Slab::kNoObject || s->IsFree(index)) DieOfBadFree(*s, p, verb);
 }
 
 // Prefetches the descriptors of the objects' slabs before the lock is held; each object may be in
@@ -290,7 +290,7 @@ bool Central<System, Pages>::IsUsed(SizeClass c, const void* p) noexcept {
   if (!IsSmall(c)) return IsAligned(AddressOf(p), kGranule);
   const Slab* const s = map_->SlabAt(p);
   const size_t index = s->IndexOf(p);
-  return index < s->objects && !s->IsFree(index);
+  return index != Slab::kNoObject && !s->IsFree(index);
 }
 
 template <Os System, class Pages>

@@ -56,12 +56,15 @@ struct alignas(kCacheLine) Slab {
 
   char* Object(size_t index) const { return base + index * kClassSize[size_class]; }
 
-  // The index of the object that begins at p, an address inside the slab; `objects` or more if none
-  // does.
+  // The index of the object that begins at p, any address; kNoObject, which is more than any index,
+  // if none of this slab does.
+  static constexpr size_t kNoObject = ~size_t{0};
   size_t IndexOf(const void* p) const {
+    const size_t size = kClassSize[size_class];
     const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - base);
+    if (offset >= objects * size) return kNoObject;
     const size_t index = ObjectAt(size_class, offset);
-    return index * kClassSize[size_class] == offset ? index : objects;
+    return index * size == offset ? index : kNoObject;
   }
 
   bool IsFree(size_t index) const {
@@ -126,7 +129,7 @@ struct alignas(kCacheLine) Slab {
   // number of freed objects. Consecutive objects of one word of `bits` need one store.
   size_t Free(void* const* from, size_t n) {
     size_t count = 0;
-    for (size_t index; count < n && (index = InsideIndex(from[count])) != kOutside;) {
+    for (size_t index; count < n && (index = IndexOf(from[count])) != kNoObject;) {
       const size_t w = index / 64;
       const uint64_t before = bits[w];
       uint64_t word = before;
@@ -135,7 +138,7 @@ struct alignas(kCacheLine) Slab {
         if ((word & bit) != 0) break;
         word |= bit;
         ++count;
-      } while (count < n && (index = InsideIndex(from[count])) / 64 == w);
+      } while (count < n && (index = IndexOf(from[count])) / 64 == w);
       if (word == before) break;
       bits[w] = word;
       if (w < hint) hint = static_cast<uint16_t>(w);
@@ -174,16 +177,6 @@ struct alignas(kCacheLine) Slab {
  private:
   // Whether the bits that are set are consecutive: true for a slab that no object came back to.
   static bool IsOneRun(uint64_t word) { return word != 0 && (word & (word + (word & -word))) == 0; }
-
-  static constexpr size_t kOutside = ~size_t{0};
-  // The index of the object that begins at p, any address; kOutside if none of this slab does.
-  size_t InsideIndex(const void* p) const {
-    const size_t size = kClassSize[size_class];
-    const size_t offset = static_cast<size_t>(static_cast<const char*>(p) - base);
-    if (offset >= objects * size) return kOutside;
-    const size_t index = ObjectAt(size_class, offset);
-    return index * size == offset ? index : kOutside;
-  }
 
   // The objects with a bit in `allocated`, which is of word w: marks their pages neither clean nor
   // idle.

@@ -95,7 +95,7 @@ template <Os System, class Below>
 void* Front<System, Below>::AllocateUncached(SizeClass c) noexcept {
   void* p;
   if (depot_->Fetch(c, &p, 1) == 0) return nullptr;
-  uncached_[c].fetch_add(1, std::memory_order_relaxed);
+  CountUncached(c);
   return p;
 }
 

@@ -88,6 +88,7 @@ redis_meets() {
   probe 20 redis-cli -h 127.0.0.1 -p "$port" ping
   expect_preloaded "$server"
   [ -n "$1" ] || set_in_running_server
+  # The server dies in this call, so the client fails.
   timeout 600 redis-cli -h 127.0.0.1 -p "$port" planted "$2" >"$work/cli.log" 2>&1 || true
   if wait "$server"; then fail "the server survived $2."; fi
   expect_report "$work/redis.log" "$3" "$4" planted.so "$5"
