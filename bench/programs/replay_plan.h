@@ -1,10 +1,7 @@
 // A plan: a trace as `granary replay` prepares it for the program replay. Each thread has a list of
 // operations. Each slot holds one object at a time; the operations on a slot, of all threads, take
 // turns, so that an object is freed after it was allocated whatever the threads' speeds.
-//
-// A sequence: the trace as prepared for the program simulate, which makes the calls of all threads
-// in one. It has one list of operations, in the order of the trace.
-// tool/internal/trace/replay_plan.go writes both.
+// tool/internal/trace/replay_plan.go writes it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +9,6 @@
 namespace replay {
 
 inline constexpr char kMagic[8] = {'g', 'r', 'a', 'n', 'p', 'l', 'a', 'n'};
-inline constexpr char kSequenceMagic[8] = {'g', 'r', 'a', 'n', 's', 'e', 'q', 'u'};
 inline constexpr uint32_t kVersion = 1;
 
 enum class Kind : uint8_t {
@@ -20,8 +16,7 @@ enum class Kind : uint8_t {
   kZeroed = 1,
   kFree = 2,
   kReallocate = 3,
-  kStart = 4,   // starts the thread whose number is in `slot`
-  kSwitch = 5,  // in a sequence: the next operations are of the thread whose number is in `slot`
+  kStart = 4,  // starts the thread whose number is in `slot`
 };
 
 struct Header {

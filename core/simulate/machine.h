@@ -45,6 +45,11 @@ class Machine {
   }
   // Lets the background thread work whenever it is due, until the clock is at `nanos`.
   void AdvanceTo(uint64_t nanos);
+  // Before a call of the program: lets the background thread work if the last call has woken it.
+  void LetBackgroundRun() {
+    reads_ = 0;
+    if (background.started() && background.IsWoken()) AdvanceTo(nanos_);
+  }
   // The integral of resident bytes of the heap over nanoseconds.
   double resident_time() const { return resident_time_; }
 

@@ -1,6 +1,6 @@
 // Makes the calls of a trace in the library's own layers, over a machine that is not there: no
-// object is ever accessed. `granary simulate` runs it: simulate SEQUENCE, prints the results as
-// JSON.
+// object is ever accessed. `granary simulate` runs it: simulate SEQUENCE, where - is standard
+// input; it prints the results as JSON.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -58,8 +58,8 @@ void Print(const Player& player) {
 int main(int argc, char** argv) {
   using namespace granary::simulate;
   if (argc != 2) Fail("say which sequence to simulate; `granary simulate` writes it");
-  const Sequence sequence(argv[1]);
-  Player player(sequence.slots());
+  static Sequence sequence(argv[1]);
+  Player player;
   player.Play(sequence);
   Print(player);
   if (std::fflush(stdout) != 0) Fail("the results cannot be written");

@@ -26,9 +26,9 @@ struct Point {
 
 class Player {
  public:
-  explicit Player(size_t slots);
+  Player();
 
-  void Play(const Sequence& sequence);
+  void Play(Sequence& sequence);
 
   const Counts& counts() const { return counts_; }
   // At most kPoints, at equal distances.
@@ -51,18 +51,40 @@ class Player {
     uint64_t size;
   };
 
+  // How many words ahead the line of a slot is loaded: a big heap's do not stay in the CPU's
+  // caches.
+  static constexpr size_t kAhead = 16;
+  static constexpr size_t kFirstSlots = 1 << 16;
+  static constexpr uint32_t kMostThreads = 1 << 24;
+
+  // What a kDetail says about the next allocation.
+  struct Detail {
+    uint64_t size = 0;  // the upper bits
+    unsigned log2_alignment = 0;
+    uint16_t written = 0;
+  };
+
+  // False at the end of the sequence.
+  bool Run(std::span<const uint64_t> words);
+  void Context(Word word);
   void Switch(uint32_t thread);
-  void Apply(const replay::Operation& op);
-  void* Allocate(const replay::Operation& op);
+  void GrowSlots();
+  void Begin(Word word);
+  void End(Word word);
+  void* Allocate(Kind kind, const Slot& slot, size_t size, size_t alignment);
   void* Reallocate(void* p, size_t size);
   void Free(void* p);
-  void Began(Slot& slot, void* p, size_t size, size_t written);
+  void Began(Slot& slot, void* p, size_t size);
   void Ended(const Slot& slot);
+  uint64_t WrittenOf(size_t size) const;
   void Observe();
   uint64_t Measure();
 
   Scheduler scheduler_;
-  Slot* slots_;
+  Slot* slots_ = nullptr;
+  size_t used_ = 0, room_ = 0;  // slots
+  Detail detail_;
+  uint64_t now_;
   Counts counts_;
   std::vector<Point> curve_;
   uint64_t step_ = kFirstStepNanos, next_;

@@ -1,8 +1,7 @@
 #include "simulate/sequence.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,46 +9,37 @@
 #include "simulate/machine.h"
 
 namespace granary::simulate {
-namespace {
 
-constexpr const char* kCut = "the sequence is cut or damaged; run `granary simulate` again";
+void FailCut() { Fail("the sequence is cut or damaged; run `granary simulate` again"); }
 
-bool IsValid(const replay::Operation& op, size_t slots) {
-  if (op.kind == replay::Kind::kSwitch) return op.slot < 1 << 24;
-  return op.kind <= replay::Kind::kReallocate && op.slot < slots && op.log2_alignment < 48;
+Sequence::Sequence(const char* path)
+    : file_(std::strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)) {
+  if (file_ < 0) Fail("the sequence cannot be opened");
+  uint64_t head[2];
+  size_t bytes = 0;
+  while (bytes < sizeof head) {
+    const ssize_t n = read(file_, reinterpret_cast<char*>(head) + bytes, sizeof head - bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) FailCut();
+    bytes += static_cast<size_t>(n);
+  }
+  if (std::memcmp(head, kSequenceMagic, sizeof kSequenceMagic) != 0 || head[1] != kSequenceVersion)
+    Fail("the file is no sequence of this version; build simulate again");
 }
 
-}  // namespace
-
-Sequence::Sequence(const char* path) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  struct stat status {};
-  if (file < 0 || fstat(file, &status) != 0) Fail("the sequence cannot be opened");
-  const auto bytes = static_cast<size_t>(status.st_size);
-  constexpr size_t kHead = sizeof(replay::Header) + sizeof(replay::Thread);
-  if (bytes < kHead) Fail(kCut);
-  void* const p = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  close(file);
-  if (p == MAP_FAILED) Fail("the sequence cannot be mapped");
-  replay::Header header;
-  replay::Thread list;
-  std::memcpy(&header, p, sizeof header);
-  std::memcpy(&list, static_cast<const char*>(p) + sizeof header, sizeof list);
-  if (std::memcmp(header.magic, replay::kSequenceMagic, sizeof header.magic) != 0 ||
-      header.version != replay::kVersion) {
-    Fail("the file is no sequence of this version; build simulate again");
+std::span<const uint64_t> Sequence::Next() {
+  auto* const to = reinterpret_cast<char*>(words_);
+  std::memcpy(to, words_ + count_, rest_);
+  size_t bytes = rest_;
+  while (bytes < sizeof(uint64_t)) {
+    const ssize_t n = read(file_, to + bytes, sizeof words_ - bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) FailCut();
+    bytes += static_cast<size_t>(n);
   }
-  if (list.offset != kHead || list.operations > (bytes - kHead) / sizeof(replay::Operation) ||
-      header.slots > uint64_t{1} << 32) {
-    Fail(kCut);
-  }
-  first_ = reinterpret_cast<const replay::Operation*>(static_cast<const char*>(p) + kHead);
-  count_ = list.operations;
-  slots_ = header.slots;
-  madvise(p, bytes, MADV_SEQUENTIAL);
-  for (const replay::Operation& op : *this) {
-    if (!IsValid(op, slots_)) Fail(kCut);
-  }
+  count_ = bytes / sizeof(uint64_t);
+  rest_ = bytes % sizeof(uint64_t);
+  return {words_, count_};
 }
 
 }  // namespace granary::simulate

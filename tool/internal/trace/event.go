@@ -33,6 +33,8 @@ type Event struct {
 	Align  uint64 // requested alignment of Object; 1 if the call named none
 	Old    Object // the object that ends: for Free and Realloc
 	Stack  uint32 // index of Object's stack in Header.Stacks, plus one; 0: unknown
+	// Place is an index that no other live object has: of Object. A realloc keeps it.
+	Place uint32
 }
 
 // An Object is a live object.
@@ -42,6 +44,7 @@ type Object struct {
 	Born   time.Duration
 	Thread uint32
 	Stack  uint32
+	Place  uint32
 	// Written is how many of its bytes were written, plus one; 0: unknown, as it is while the object is live.
 	Written uint64
 }

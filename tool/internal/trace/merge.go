@@ -81,6 +81,7 @@ type merge struct {
 	waiters map[uint64][]*cursor // by address
 	places  map[uint64]*place    // by address
 	objects uint64
+	live    places
 	now     time.Duration // of the last event: times do not fall
 	stopped bool
 	stacks  map[uint32]uint32 // the event's number of a stack by the recorded one
@@ -224,7 +225,13 @@ func (m *merge) endMove(c *cursor) {
 }
 
 func (m *merge) free(c *cursor, old Object) {
-	m.emit(c, Event{Kind: Free, Object: old.Number, Size: old.Size, Align: 1, Old: old})
+	m.time(c)
+	m.freed(c.thread, old)
+}
+
+func (m *merge) freed(by uint32, old Object) {
+	m.emitAt(by, Event{Kind: Free, Object: old.Number, Size: old.Size, Align: 1, Place: old.Place, Old: old})
+	m.live.give(old.Place)
 }
 
 // end takes the object of a free from its place.
@@ -259,7 +266,10 @@ func (m *merge) begin(c *cursor, e Event) {
 	}
 	e.Object, e.Size, e.Align, e.Stack = m.objects, r.size, r.align, m.stacks[r.stack]
 	m.objects++
-	o := Object{Number: e.Object, Size: e.Size, Born: m.time(c), Thread: c.thread, Stack: e.Stack}
+	if e.Place = e.Old.Place; e.Kind != Realloc {
+		e.Place = m.live.take()
+	}
+	o := Object{Number: e.Object, Size: e.Size, Born: m.time(c), Thread: c.thread, Stack: e.Stack, Place: e.Place}
 	m.emit(c, e)
 	if len(at.early) == 0 {
 		at.objects = append(at.objects, o)
@@ -272,7 +282,7 @@ func (m *merge) begin(c *cursor, e Event) {
 		at.objects = append(at.objects, o)
 		return
 	}
-	m.emitAt(by.thread, Event{Kind: Free, Object: o.Number, Size: o.Size, Align: 1, Old: o})
+	m.freed(by.thread, o)
 }
 
 // countEarly counts the frees whose allocations are missing.

@@ -74,9 +74,9 @@ func readPacked(data []byte) (*packed, error) {
 }
 
 // events yields those before the first damage.
-func (p *packed) events(found *Findings) iter.Seq[Event] {
+func (p *packed) events(found *Findings, bare bool) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		u := unpacker{live: map[uint64]Object{}}
+		u := unpacker{live: liveObjects{bare: bare}}
 		rest := p.blocks
 		for number := 1; ; number++ {
 			b, after, err := cutBlock(rest)
@@ -155,16 +155,22 @@ var errStopped = errors.New("stopped by the reader")
 // An unpacker holds the state that an event may refer to.
 type unpacker struct {
 	data    []byte
+	event   Event // the last one
 	thread  uint32
 	stack   uint32 // of the next object
 	written uint64 // of the next object that ends, plus one
 	ticks   uint64
 	events  uint64
 	objects uint64
-	live    map[uint64]Object
+	live    liveObjects
 }
 
 func (u *unpacker) number() (uint64, error) {
+	if len(u.data) > 0 && u.data[0] < 0x80 {
+		n := uint64(u.data[0])
+		u.data = u.data[1:]
+		return n, nil
+	}
 	n, length := binary.Uvarint(u.data)
 	if length <= 0 {
 		return 0, errors.New("is corrupted: a number has no end")
@@ -176,13 +182,13 @@ func (u *unpacker) number() (uint64, error) {
 func (u *unpacker) block(data []byte, yield func(Event) bool) error {
 	u.data = data
 	for len(u.data) > 0 {
-		e, isEvent, err := u.next()
+		isEvent, err := u.next()
 		if err != nil {
 			return err
 		}
 		if isEvent {
 			u.events++
-			if !yield(e) {
+			if !yield(u.event) {
 				return errStopped
 			}
 		}
@@ -190,33 +196,42 @@ func (u *unpacker) block(data []byte, yield func(Event) bool) error {
 	return nil
 }
 
-func (u *unpacker) next() (e Event, isEvent bool, err error) {
+// next reads an event, or what holds for the next ones.
+func (u *unpacker) next() (isEvent bool, err error) {
 	first := u.data[0]
 	u.data = u.data[1:]
 	kind, delta := first&(1<<kindBits-1), uint64(first>>kindBits)
 	if delta == longTime {
 		if delta, err = u.number(); err != nil {
-			return e, false, err
+			return false, err
 		}
 	}
 	if kind == packThread || kind == packStack || kind == packWritten {
-		return e, false, u.context(kind)
+		return false, u.context(kind)
 	}
 	u.ticks += delta
-	e = Event{Time: time.Duration(u.ticks) * packedTick, Thread: u.thread, Align: 1}
+	e := &u.event
+	e.Time, e.Thread, e.Align, e.Stack = time.Duration(u.ticks)*packedTick, u.thread, 1, 0
 	switch kind {
+	case packFree:
+		e.Kind = Free
+		return true, u.free(e)
+	case packRealloc:
+		e.Kind = Realloc
+		if err := u.old(e); err != nil {
+			return false, err
+		}
+		e.Place = e.Old.Place
+		return true, u.begin(e, false)
 	case packAlloc, packAligned:
 		e.Kind = Alloc
 	case packZeroed:
 		e.Kind = Zeroed
-	case packFree:
-		e.Kind = Free
-	case packRealloc:
-		e.Kind = Realloc
 	default:
-		return e, false, fmt.Errorf("is corrupted: there is no event of kind %d", kind)
+		return false, fmt.Errorf("is corrupted: there is no event of kind %d", kind)
 	}
-	return e, true, u.objectsOf(&e, kind == packAligned)
+	e.Old, e.Place = Object{}, u.live.places.take()
+	return true, u.begin(e, kind == packAligned)
 }
 
 // context reads what holds for the next events, or the next one.
@@ -233,17 +248,17 @@ func (u *unpacker) context(kind uint8) error {
 	return err
 }
 
-func (u *unpacker) objectsOf(e *Event, aligned bool) error {
-	if e.Ends() {
-		if err := u.old(e); err != nil {
-			return err
-		}
+func (u *unpacker) free(e *Event) error {
+	if err := u.old(e); err != nil {
+		return err
 	}
-	if !e.Begins() {
-		e.Object, e.Size = e.Old.Number, e.Old.Size
-		return nil
-	}
-	var err error
+	e.Object, e.Size, e.Place = e.Old.Number, e.Old.Size, e.Old.Place
+	u.live.places.give(e.Place)
+	return nil
+}
+
+// begin reads the object that begins.
+func (u *unpacker) begin(e *Event, aligned bool) (err error) {
 	if e.Size, err = u.number(); err != nil {
 		return err
 	}
@@ -257,7 +272,7 @@ func (u *unpacker) objectsOf(e *Event, aligned bool) error {
 	e.Object = u.objects
 	u.objects++
 	e.Stack, u.stack = u.stack, 0
-	u.live[e.Object] = Object{Number: e.Object, Size: e.Size, Born: e.Time, Thread: e.Thread, Stack: e.Stack}
+	u.live.add(e)
 	return nil
 }
 
@@ -267,12 +282,9 @@ func (u *unpacker) old(e *Event) error {
 	if err != nil {
 		return err
 	}
-	old, ok := u.live[u.objects-distance]
-	if !ok {
+	if !u.live.take(u.objects-distance, &e.Old) {
 		return errors.New("is corrupted: it frees an object that is not live")
 	}
-	delete(u.live, old.Number)
-	old.Written, u.written = u.written, 0
-	e.Old = old
+	e.Old.Written, u.written = u.written, 0
 	return nil
 }

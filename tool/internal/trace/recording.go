@@ -112,7 +112,7 @@ func withoutCopies(segments []segment) []segment {
 }
 
 // events returns the events of all threads, merged.
-func (r *recording) events(found *Findings) iter.Seq[Event] {
+func (r *recording) events(found *Findings, _ bool) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		m := newMerge(r, found, yield)
 		m.run()

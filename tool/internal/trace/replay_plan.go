@@ -13,7 +13,6 @@ import (
 // The layout of a plan, as in bench/programs/replay_plan.h.
 const (
 	planMagic       = "granplan"
-	sequenceMagic   = "gransequ"
 	planVersion     = 1
 	planHeaderBytes = 24
 	threadBytes     = 24
@@ -28,7 +27,6 @@ const (
 	kindFree
 	kindReallocate
 	kindStart
-	kindSwitch
 )
 
 type operation struct {
@@ -69,10 +67,9 @@ type planner struct {
 	threads []*thread
 	index   map[uint32]uint32 // of threads, by their number in the trace
 	slots   []slot
-	slotOf  map[uint64]uint32 // by object
+	slotOf  []uint32          // by place of the object
 	last    uint32            // thread of the last event
 	written map[uint64]uint64 // bytes of an object that were written, plus one, where known
-	inOrder bool              // it writes a sequence: one list, in the order of the trace
 	err     error
 }
 
@@ -101,27 +98,8 @@ func nothingIn(t *Trace, what string) error {
 	return fmt.Errorf("the trace holds no event to %s: the program made no call while it was recorded", what)
 }
 
-// WriteSequence writes the sequence of a trace, and returns how long the trace is.
-func WriteSequence(out io.WriterAt, t *Trace) (time.Duration, error) {
-	list := &thread{offset: planHeaderBytes + threadBytes}
-	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, threads: []*thread{list}, inOrder: true, written: writtenIn(t)}
-	p.run(t)
-	p.flush(0)
-	if list.operations == 0 {
-		return 0, nothingIn(t, "simulate")
-	}
-	head := binary.LittleEndian.AppendUint32([]byte(sequenceMagic), planVersion)
-	head = binary.LittleEndian.AppendUint32(head, 1)
-	head = binary.LittleEndian.AppendUint64(head, uint64(len(p.slots)))
-	head = binary.LittleEndian.AppendUint64(head, planHeaderBytes+threadBytes)
-	head = binary.LittleEndian.AppendUint64(head, list.operations)
-	head = binary.LittleEndian.AppendUint64(head, uint64(list.begin/planTick))
-	p.write(head, 0)
-	return list.last - list.begin, p.err
-}
-
 func newPlanner(out io.WriterAt, counted []*thread) *planner {
-	p := &planner{out: out, index: map[uint32]uint32{}, slotOf: map[uint64]uint32{}, written: map[uint64]uint64{}}
+	p := &planner{out: out, index: map[uint32]uint32{}, written: map[uint64]uint64{}}
 	offset := int64(planHeaderBytes + threadBytes*len(counted))
 	for _, c := range counted {
 		p.threads = append(p.threads, &thread{offset: offset})
@@ -172,7 +150,7 @@ func (p *planner) threadOf(e Event) uint32 {
 		p.threads = append(p.threads, &thread{})
 	}
 	p.threads[i].begin, p.threads[i].last = e.Time, e.Time
-	if i > 0 && !p.inOrder {
+	if i > 0 {
 		p.emit(p.last, e.Time, operation{kind: kindStart, slot: i})
 	}
 	return i
@@ -183,33 +161,28 @@ func (p *planner) event(e Event) {
 	op := operation{size: e.Size, alignment: uint8(bits.TrailingZeros64(max(1, e.Align)))}
 	switch e.Kind {
 	case Free:
-		op.kind, op.size, op.slot = kindFree, 0, p.slotOf[e.Old.Number]
+		op.kind, op.size, op.slot = kindFree, 0, p.slotOf[e.Place]
 		p.empty(i, op.slot)
 	case Realloc:
-		op.kind, op.slot = kindReallocate, p.slotOf[e.Old.Number]
+		op.kind, op.slot = kindReallocate, p.slotOf[e.Place]
 	case Zeroed:
 		op.kind, op.slot = kindZeroed, p.emptySlot(i)
 	default:
 		op.kind, op.slot = kindAllocate, p.emptySlot(i)
 	}
 	if e.Ends() {
-		delete(p.slotOf, e.Old.Number)
 		note(p.written, e.Old)
 	}
 	if e.Begins() {
 		op.written = share(p.written[e.Object], e.Size)
-		p.slotOf[e.Object] = op.slot
+		for int(e.Place) >= len(p.slotOf) {
+			p.slotOf = append(p.slotOf, 0)
+		}
+		p.slotOf[e.Place] = op.slot
 	}
 	op.turn = p.slots[op.slot].turn
 	p.slots[op.slot].turn++
-	list := i
-	if p.inOrder {
-		list = 0
-		if i != p.last {
-			p.emit(list, e.Time, operation{kind: kindSwitch, slot: i})
-		}
-	}
-	p.emit(list, e.Time, op)
+	p.emit(i, e.Time, op)
 	p.last = i
 }
 
@@ -224,7 +197,7 @@ func note(written map[uint64]uint64, old Object) {
 func writtenIn(t *Trace) map[uint64]uint64 {
 	written := map[uint64]uint64{}
 	if t.Header.Written {
-		for e := range t.Events() {
+		for e := range t.BareEvents() {
 			if e.Ends() {
 				note(written, e.Old)
 			}

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -101,50 +100,25 @@ func (o *simulateOptions) run(ctx context.Context, env cli.Env, path string) err
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "granary-simulate-")
+	t, err := Open(path)
 	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	sequence := filepath.Join(dir, "sequence")
-	report := Report{Trace: filepath.Base(path), Goal: o.goal}
-	if err := report.prepare(sequence, path); err != nil {
 		return err
 	}
+	defer t.Close()
 	o.machine.HugePages = hugePages("/sys/kernel/mm/transparent_hugepage/enabled")
-	report.Machine = o.machine
+	report := Report{Trace: filepath.Base(path), Goal: o.goal, Machine: o.machine, Sample: max(1, t.Header.Sample)}
 	start := time.Now()
-	report.Results, err = simulator{sequence, o.machine}.all(ctx, variants)
-	if err != nil {
+	simulation := simulator{trace: t, machine: o.machine}
+	if report.Results, err = simulation.all(ctx, variants); err != nil {
 		return err
 	}
-	report.took = time.Since(start)
+	report.took, report.Length, report.notes = time.Since(start), simulation.length, replayLimits(t)
 	chosen := report.Results[best(report.Results, o.goal)]
 	report.Chosen, report.ChosenClasses = chosen.Setting, chosen.Classes
 	if o.asJSON {
 		return term.JSON(env.Stdout, report)
 	}
 	report.write(env.Stdout)
-	return nil
-}
-
-// prepare writes the sequence of the trace at path, and notes what the user must know of the trace.
-func (r *Report) prepare(sequence, path string) error {
-	t, err := Open(path)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	file, err := os.Create(sequence)
-	if err != nil {
-		return fmt.Errorf("make the sequence: %w", err)
-	}
-	defer file.Close()
-	if r.Length, err = WriteSequence(file, t); err != nil {
-		return err
-	}
-	r.Sample = max(1, t.Header.Sample)
-	r.notes = replayLimits(t)
 	return nil
 }
 

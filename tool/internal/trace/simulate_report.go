@@ -20,8 +20,9 @@ func (r Report) write(w io.Writer) {
 		machine += ", " + term.Bytes(m.Memory) + " of memory"
 	}
 	first := r.Results[0]
-	term.Line(w, "%s: %s calls in %s, peak of live bytes %s; simulated on %s in %s.", r.Trace,
-		term.Count(first.Allocations+first.Frees), term.Duration(r.Length), term.Bytes(first.LivePeak), machine, term.Duration(r.took))
+	term.Line(w, "%s: %s calls in %s, peak of live bytes %s.", r.Trace,
+		term.Count(first.Allocations+first.Frees), term.Duration(r.Length), term.Bytes(first.LivePeak))
+	term.Line(w, "Simulated %s on %s in %s, %s.", term.Counted(len(r.Results), "setting"), machine, term.Duration(r.took), r.speed())
 	for _, note := range r.notes {
 		term.Line(w, "%s", note)
 	}
@@ -31,6 +32,15 @@ func (r Report) write(w io.Writer) {
 	r.work(w, width)
 	fmt.Fprintln(w)
 	r.advice(w)
+}
+
+// speed is how long the program takes for what was simulated in a second.
+func (r Report) speed() string {
+	times := float64(r.Length) * float64(len(r.Results)) / float64(max(1, r.took))
+	if times < 9.5 {
+		return fmt.Sprintf("%.1f times as fast as the program", times)
+	}
+	return fmt.Sprintf("%.0f times as fast as the program", times)
 }
 
 // memory is the table of what each setting keeps resident.

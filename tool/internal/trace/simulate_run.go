@@ -2,16 +2,21 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Machine is what the simulated program runs on.
@@ -60,32 +65,82 @@ func (r Result) Calls() uint64 {
 // Fragmentation is the peak of RSS for each byte requested at its peak.
 func (r Result) Fragmentation() float64 { return float64(r.PeakRSS) / float64(max(1, r.LivePeak)) }
 
-// A simulator runs the programs that make the calls of a sequence in the library's own layers.
+// A simulator runs the programs that make the calls of a trace in the library's own layers.
 type simulator struct {
-	sequence string
-	machine  Machine
+	trace   *Trace
+	machine Machine
+	length  time.Duration // of the trace, once it was simulated
 }
 
-// all simulates each variant, as many at a time as there are CPUs.
-func (s simulator) all(ctx context.Context, variants []variant) ([]Result, error) {
+// mostAtATime bounds the simulations that read the trace together: it is unpacked once for so many.
+const mostAtATime = 16
+
+// all simulates each variant.
+func (s *simulator) all(ctx context.Context, variants []variant) ([]Result, error) {
+	var results []Result
+	for some := range slices.Chunk(variants, mostAtATime) {
+		r, err := s.some(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r...)
+	}
+	return results, nil
+}
+
+// some simulates the variants at once, while it unpacks the trace for them.
+func (s *simulator) some(ctx context.Context, variants []variant) ([]Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	results := make([]Result, len(variants))
-	errs := make([]error, len(variants))
-	free := make(chan struct{}, runtime.NumCPU())
+	results, errs := make([]Result, len(variants)), make([]error, len(variants))
+	var out broadcast
 	var running sync.WaitGroup
 	for i, v := range variants {
-		free <- struct{}{}
+		words, to, err := sequencePipe()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, to)
 		running.Go(func() {
-			results[i], errs[i] = s.one(ctx, v)
+			defer words.Close() // so that the writer ends when the program has
+			results[i], errs[i] = s.one(ctx, v, words)
 			if errs[i] != nil {
 				stop()
 			}
-			<-free
 		})
 	}
+	length, unread := WriteSequence(out, s.trace)
+	for _, to := range out {
+		to.Close()
+	}
 	running.Wait()
-	return results, first(errs)
+	s.length = length
+	if unread != nil && !errors.Is(unread, unix.EPIPE) { // else a program has said why it ended
+		return nil, unread
+	}
+	return results, cmp.Or(first(errs), unread)
+}
+
+// sequencePipe is a pipe that holds what a simulation reads in some milliseconds, so that it seldom waits.
+func sequencePipe() (from, to *os.File, err error) {
+	if from, to, err = os.Pipe(); err != nil {
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	_, _ = unix.FcntlInt(to.Fd(), unix.F_SETPIPE_SZ, 4*sequenceBatch) // else it has its usual size
+	return from, to, nil
+}
+
+// A broadcast writes the same to each program.
+type broadcast []*os.File
+
+// Write fails if one of the programs has ended.
+func (b broadcast) Write(data []byte) (int, error) {
+	for _, to := range b {
+		if _, err := to.Write(data); err != nil {
+			return 0, err
+		}
+	}
+	return len(data), nil
 }
 
 // first is the error that ended the others.
@@ -99,8 +154,9 @@ func first(errs []error) error {
 	return found
 }
 
-func (s simulator) one(ctx context.Context, v variant) (Result, error) {
-	cmd := exec.CommandContext(ctx, v.program, s.sequence)
+func (s *simulator) one(ctx context.Context, v variant, words *os.File) (Result, error) {
+	cmd := exec.CommandContext(ctx, v.program, "-")
+	cmd.Stdin = words
 	// Ready lists save time, and no memory: without them, a miss is a miss.
 	conf := strings.TrimSuffix("abort_conf:true,ready_lists:never,"+v.setting, ",")
 	cmd.Env = append(environment(), "GRANARY_CONF="+conf, fmt.Sprintf("SIMULATE_CPUS=%d", s.machine.CPUs),
