@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,6 +40,13 @@ bool Complain(const char* what, const char* path) {
   return false;
 }
 
+// 0 where /proc is not mounted.
+uint64_t PidNamespace() {
+  struct stat status {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+// A process in another PID namespace may have the same number.
 bool IsOfThisProcess(const char* path) {
   const int file = Open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return false;
@@ -46,7 +54,7 @@ bool IsOfThisProcess(const char* path) {
   const bool whole = pread(file, &header, sizeof header, 0) == sizeof header;
   close(file);
   return whole && memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
-         header.pid == static_cast<uint64_t>(getpid());
+         header.pid == static_cast<uint64_t>(getpid()) && header.pid_namespace == PidNamespace();
 }
 
 void CopyText(char (&to)[kTextBytes], const char* from) {
@@ -78,7 +86,10 @@ bool Populate(void* pages, size_t bytes) {
 bool File::Create(const char* path, uint64_t max_bytes, bool keeps_last) {
   int file = Open(path, kNewFile);
   if (file < 0 && errno == EEXIST) {
-    if (!IsOfThisProcess(path)) return false;
+    if (!IsOfThisProcess(path)) {
+      errno = EEXIST;
+      return false;
+    }
     unlink(path);
     file = Open(path, kNewFile);
   }
@@ -103,6 +114,7 @@ bool File::Create(const char* path, uint64_t max_bytes, bool keeps_last) {
   header_->chunk_bytes = kChunkBytes;
   header_->max_chunks = chunks;
   header_->pid = static_cast<uint64_t>(getpid());
+  header_->pid_namespace = PidNamespace();
   header_->unix_nanoseconds = Nanoseconds(CLOCK_REALTIME);
   header_->first = header_->last = Now();
   NameAllocator(*header_);

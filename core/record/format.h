@@ -96,6 +96,8 @@ struct Header {
   uint32_t has_written;        // 1: with Other::kWritten
   uint32_t buffers;            // rows of the table in use
   uint32_t packer;             // not 0: another process empties full buffers
+  uint32_t unused;
+  uint64_t pid_namespace;  // inode of the PID namespace in which the process is `pid`; 0: unknown
 };
 static_assert(sizeof(Header) <= kBufferTable);
 

@@ -9,6 +9,7 @@
 
 #include "attach.h"
 #include "base/compiler.h"
+#include "base/writer.h"
 #include "buffers.h"
 #include "clock.h"
 #include "file.h"
@@ -36,6 +37,7 @@ struct Rest {
   uint8_t *at, *end;
 };
 constexpr size_t kMaxRests = 512;
+constexpr unsigned kMostNamesakes = 1000;
 // Full buffers of a packer that is behind: what a thread fills in about ten milliseconds.
 constexpr uint32_t kMostWaiting = 256;
 
@@ -94,21 +96,12 @@ uint64_t NumberIn(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : strtoull(text, nullptr, 10);
 }
 
-// PATH, or PATH.PID for further processes.
-const char* PathOf(const char* path, bool further, char (&buffer)[4096]) {
-  if (!further) return path;
-  size_t length = 0;
-  while (path[length] != 0 && length < sizeof buffer - 24) {
-    buffer[length] = path[length];
-    ++length;
-  }
-  char digits[20];
-  size_t count = 0;
-  for (auto pid = static_cast<uint64_t>(getpid()); pid != 0; pid /= 10)
-    digits[count++] = static_cast<char>('0' + pid % 10);
-  buffer[length++] = '.';
-  while (count > 0) buffer[length++] = digits[--count];
-  buffer[length] = 0;
+// PATH.PID for a further process, PATH.PID.2 and so on if one of another PID namespace has that.
+const char* PathOf(const char* path, unsigned namesake, char (&buffer)[4096]) {
+  Writer w(buffer, sizeof buffer - 1);
+  w.Text(path).Text(".").Number(static_cast<uint64_t>(getpid()));
+  if (namesake > 1) w.Text(".").Number(namesake);
+  buffer[w.size()] = 0;
   return buffer;
 }
 
@@ -119,9 +112,13 @@ bool CreateFile(bool forked) {
   if (forked && !follow) return false;
   const uint64_t max_bytes = NumberIn("GRANARY_RECORD_MAX_BYTES", uint64_t{1} << 30);
   const bool keeps_last = NumberIn("GRANARY_RECORD_KEEP_LAST", 0) != 0;
-  char buffer[4096];
   if (!forked && file.Create(path, max_bytes, keeps_last)) return true;
-  return follow && file.Create(PathOf(path, true, buffer), max_bytes, keeps_last);
+  char buffer[4096];
+  for (unsigned namesake = 1; follow && namesake <= kMostNamesakes; ++namesake) {
+    if (file.Create(PathOf(path, namesake, buffer), max_bytes, keeps_last)) return true;
+    if (errno != EEXIST) break;
+  }
+  return false;
 }
 
 // Whether the process waits until another one switches its recording on. It does so once: what

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/granary-allocator/granary/tool/internal/procfs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -29,7 +31,8 @@ const mostPackers = 64
 type livePackers struct {
 	paths func() []string
 	open  map[string]*livePacker
-	ended map[string]bool // a packer failed there
+	ended map[string]bool   // a packer failed there
+	gone  map[string]uint64 // when the recording there began, if its process has ended
 }
 
 // packLive packs what recorders write to the paths, until the returned function is called.
@@ -40,7 +43,7 @@ func packLive(paths func() []string) (stop func()) {
 	go func() {
 		defer ended.Done()
 		debug.SetPanicOnFault(true) // somebody may cut a file
-		l := &livePackers{paths: paths, open: map[string]*livePacker{}, ended: map[string]bool{}}
+		l := &livePackers{paths: paths, open: map[string]*livePacker{}, ended: map[string]bool{}, gone: map[string]uint64{}}
 		l.run(done)
 	}()
 	return func() {
@@ -96,11 +99,14 @@ func (l *livePackers) look() {
 		}
 	}
 	for _, path := range l.paths() {
-		if l.open[path] != nil || l.ended[path] || len(l.open) >= mostPackers {
+		if l.open[path] != nil || l.ended[path] || len(l.open) >= mostPackers || l.gone[path] != 0 && l.gone[path] == startOf(path) {
 			continue
 		}
-		if p, err := openPacker(path); err == nil { // else the recorder has not made it yet
+		p, err := openPacker(path)
+		if err == nil { // else the recorder has not made it yet
 			l.open[path] = p
+		} else if errors.Is(err, errOver) {
+			l.gone[path] = startOf(path)
 		}
 	}
 }
@@ -108,13 +114,16 @@ func (l *livePackers) look() {
 // A livePacker packs the buffers that a program's threads have filled, while the program runs. It writes into the same file,
 // which is whole at any time: what a packer does not pack, or leaves behind when it is killed, is read from the buffers.
 type livePacker struct {
-	path string
-	file *os.File
-	data []byte // the file
-	at   int64  // where the packer's chunk goes on
-	end  int64
-	out  []byte
+	path   string
+	file   *os.File
+	writer writer
+	data   []byte // the file
+	at     int64  // where the packer's chunk goes on
+	end    int64
+	out    []byte
 }
+
+var errOver = errors.New("its process has ended")
 
 func openPacker(path string) (*livePacker, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
@@ -127,9 +136,10 @@ func openPacker(path string) (*livePacker, error) {
 		return nil, err
 	}
 	p := &livePacker{path: path, file: file, data: data}
+	p.writer = findWriter(procfs.Live(), *p.header())
 	if p.isOver() {
 		p.close()
-		return nil, errNoTrace
+		return nil, errOver
 	}
 	atomic.StoreUint32(&p.header().Packer, 1)
 	return p, nil
@@ -144,7 +154,7 @@ func (p *livePacker) isOver() bool {
 			return true
 		}
 	}
-	return errors.Is(unix.Kill(int(p.header().PID), 0), unix.ESRCH)
+	return !p.writer.isAlive()
 }
 
 func mapBuffers(file *os.File) ([]byte, error) {

@@ -221,7 +221,7 @@ func TestThePackersFindChildren(t *testing.T) {
 	mine := recordingWith(t, 10, buffer(1, 1100).event(1, 0x1000, 8))
 	child := recordingWith(t, 10, buffer(1, 1100).event(1, 0x1000, 8))
 	paths := []string{mine}
-	l := &livePackers{paths: func() []string { return paths }, open: map[string]*livePacker{}, ended: map[string]bool{}}
+	l := &livePackers{paths: func() []string { return paths }, open: map[string]*livePacker{}, ended: map[string]bool{}, gone: map[string]uint64{}}
 	l.look()
 	if n := l.sweep(); n != 1 {
 		t.Errorf("%d buffers", n)
@@ -231,7 +231,7 @@ func TestThePackersFindChildren(t *testing.T) {
 	if n := l.sweep(); n != 1 || len(l.open) != 2 {
 		t.Errorf("%d buffers, %d files", n, len(l.open))
 	}
-	l.open[child].header().PID = 1 << 30 // it has ended
+	l.open[child].header().PID, l.open[child].writer = 1<<30, 1<<30 // it has ended
 	if err := os.Remove(mine); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestThePackersFindChildren(t *testing.T) {
 
 func TestAFileThatCannotBePackedIsLeft(t *testing.T) {
 	path := recordingWith(t, 1, buffer(1, 1100).event(1, 0x1000, 8))
-	l := &livePackers{paths: func() []string { return []string{path} }, open: map[string]*livePacker{}, ended: map[string]bool{}}
+	l := &livePackers{paths: func() []string { return []string{path} }, open: map[string]*livePacker{}, ended: map[string]bool{}, gone: map[string]uint64{}}
 	for range 3 {
 		l.look()
 		l.sweep()
