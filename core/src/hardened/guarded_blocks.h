@@ -78,7 +78,7 @@ class GuardedBlocks {
     if (!block.object.compare_exchange_strong(object, object | kFreed)) {
       RequireObject(block, object, p, "free");  // another thread freed it meanwhile
     }
-    Close(block, (object & kProtected) != 0);
+    if (Close(block, (object & kProtected) != 0)) block.object.fetch_or(kPurged);
     if (block.bytes > kMostWaiting) return Release(block);
     void* const out = quarantine_.Exchange(block.base);
     if (out == nullptr) return;
@@ -90,7 +90,7 @@ class GuardedBlocks {
   static constexpr size_t kMostEdge = 128;  // bytes beside an object that are checked
   static constexpr size_t kMostProtected = 8192;
   // In the word of the tracker, beside the offset of the object in its block.
-  static constexpr uint32_t kFreed = 1u << 31, kProtected = 1u << 30;
+  static constexpr uint32_t kFreed = 1u << 31, kProtected = 1u << 30, kPurged = 1u << 29;
 
   void* Make(size_t size, size_t alignment, size_t more) noexcept {
     const size_t page = pages_->OsPage();
@@ -130,7 +130,7 @@ class GuardedBlocks {
 
   static void RequireObject(const Tracker& block, uint32_t object, const void* p,
                             const char* verb) noexcept {
-    const size_t offset = object & ~(kFreed | kProtected);
+    const size_t offset = object & ~(kFreed | kProtected | kPurged);
     if (OffsetIn(block, p) != offset) Die(MisuseReport{Misuse::kUnaligned, verb, p, 0, 0});
     if ((object & kFreed) != 0) Die(MisuseReport{Misuse::kDoubleFree, verb, p, 0, 0});
   }
@@ -186,22 +186,25 @@ class GuardedBlocks {
     System::Guard(block.base + to, (to < from ? from - to : 0) + page);
   }
 
-  // Takes the pages of a freed object away.
-  void Close(const Tracker& block, bool is_protected) noexcept {
-    if (block.guarded && System::Guard(block.base, block.bytes)) return;
+  // Takes the pages of a freed object away. True if a guard did, which leaves nothing to purge.
+  bool Close(const Tracker& block, bool is_protected) noexcept {
+    if (block.guarded && System::Guard(block.base, block.bytes)) return true;
     if (is_protected) System::Commit(block.base, block.bytes);
     PurgeOrClear<System>(block.base, block.bytes);
     if (is_protected) System::Decommit(block.base, block.bytes);
+    return false;
   }
 
   // The system may refuse to give protected pages back; they are lost then.
   void Release(Tracker& block) noexcept {
-    if ((block.object.load(std::memory_order_relaxed) & kProtected) != 0) {
+    const uint32_t object = block.object.load(std::memory_order_relaxed);
+    if ((object & kProtected) != 0) {
       if (!System::Commit(block.base, block.bytes)) return;
       protected_.fetch_sub(1);
     }
     block.object.store(0, std::memory_order_relaxed);
-    pages_->FreeLarge(block.base, true);
+    (object & kPurged) != 0 ? pages_->FreePurgedLarge(block.base)
+                            : pages_->FreeLarge(block.base, true);
   }
 
   PageHeap<System>* pages_ = nullptr;

@@ -65,6 +65,20 @@ TEST_P(Guarded, AFreedBlockComesBackZero) {
   pages.heap.Verify();
 }
 
+TEST_P(Guarded, AGuardEmptiesAFreedBlockAndNothingPurgesItAgain) {
+  const size_t before = FakeOs::counts().purge;
+  for (size_t i = 0; i < 200; ++i) {
+    char* const p = Make(100000);
+    std::memset(p, 0xff, 100000);
+    blocks.Free(p);
+  }
+  if (GetParam()) {
+    EXPECT_EQ(FakeOs::counts().purge, before);
+  }
+  EXPECT_EQ(pages.heap.Stats().dirty, 0u);
+  pages.heap.Verify();
+}
+
 TEST_P(Guarded, WritesBesideAnObjectEndTheProgram) {
   char* const p = Make(100001);
   p[100001] = 1;

@@ -49,11 +49,10 @@ class Blocks {
   void Free(void* p, bool at_once) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
     const size_t granules = DivideUp(head->bytes, kGranule);
-    const bool gone = at_once && System::Purge(p, granules * kGranule);
-    Locked hold(core_->mutex);
-    if (gone) core_->figures.Purged(granules);
-    core_->free.Add(head, End(head, !gone));
+    Finish(head, at_once && System::Purge(p, granules * kGranule));
   }
+  // The same for a block whose pages its owner has purged.
+  void FreePurged(void* p) noexcept { Finish(core_->map->TrackerAt(p), true); }
 
   // Changes the size in place; false if the space after the block is in use.
   bool Resize(void* p, size_t bytes) noexcept {
@@ -193,6 +192,12 @@ class Blocks {
     Memory memory{head->base};
     if (Use(head, 0, DivideUp(head->bytes, kGranule)) > 0) memory.dirty = ~uint64_t{0};
     return memory;
+  }
+
+  void Finish(Tracker* head, bool purged) noexcept {
+    Locked hold(core_->mutex);
+    if (purged) core_->figures.Purged(DivideUp(head->bytes, kGranule));
+    core_->free.Add(head, End(head, !purged));
   }
 
   // Called with the lock, when the block ends. Returns its number of trackers.

@@ -68,6 +68,7 @@ class PageHeap {
     return blocks_.Allocate(bytes, alignment, reserve < bytes ? bytes : reserve);
   }
   void FreeLarge(void* p, bool at_once = false) noexcept { blocks_.Free(p, at_once); }
+  void FreePurgedLarge(void* p) noexcept { blocks_.FreePurged(p); }
   bool ResizeLarge(void* p, size_t bytes) noexcept {
     return bytes <= kMaxRequest - kTrackerBytes && blocks_.Resize(p, bytes);
   }
