@@ -45,6 +45,11 @@ uintptr_t RelativeToAnchor(RestartArea* area) {
   return reinterpret_cast<uintptr_t>(area) - reinterpret_cast<uintptr_t>(&anchor.unregistered);
 }
 
+// Whether somebody set rseq:true, who may know better than the kernel's release.
+bool IsAskedForRseq() {
+  return options.source[static_cast<size_t>(OptionId::rseq)] != Source::kDefault;
+}
+
 // The area of a thread that uses a shared cache: it has no index. thread_area is 0 only before
 // registration, so anchor.unregistered cannot serve.
 RestartArea shared_area{.cpu_id = -1, .concurrency_id = -1};
@@ -54,7 +59,7 @@ RestartArea shared_area{.cpu_id = -1, .concurrency_id = -1};
 constinit Threads threads;
 
 void Threads::Init(unsigned cpus) noexcept {
-  const bool wanted = cpus > 0 && options.rseq;
+  const bool wanted = cpus > 0 && options.rseq && (IsAskedForRseq() || Linux::RestartsPreempted());
   registers_ = wanted && !LibraryRegisters();
   owner_ = wanted && (!registers_ || RegisterOwnArea()) ? CacheOwner::kCpu : CacheOwner::kThread;
   const bool has_concurrency_id =

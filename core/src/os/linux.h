@@ -112,6 +112,8 @@ struct Linux {
   // Whether the kernel runs restartable sequences for the calling thread with the structure at
   // `area`.
   static bool RegisteredForRestart(void* area) noexcept;
+  // False if the kernel is one that lets a preempted thread go on in its sequence.
+  static bool RestartsPreempted() noexcept;
 };
 
 // The number and time of the calls that purged memory in this process.

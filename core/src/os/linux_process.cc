@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/utsname.h>
 
+#include "os/kernel_release.h"
 #include "os/linux.h"
 #include "os/system_call.h"
 
@@ -132,5 +134,14 @@ bool Linux::RegisteredForRestart(void* area) noexcept {
   if (result == 0) UnregisterForRestart(area);
   return result != 0 && result != kNoSuchCall;
 }
+
+#if defined(__aarch64__)
+bool Linux::RestartsPreempted() noexcept {
+  utsname system;
+  return Failed(Call(call::uname, Bits(&system))) || granary::RestartsPreempted(system.release);
+}
+#else
+bool Linux::RestartsPreempted() noexcept { return true; }
+#endif
 
 }  // namespace granary
