@@ -21,6 +21,7 @@ void LocksAll() {
     CHECK(object != nullptr);
     memset(object, 1, 10000);
   }
+  if (ResidentBytes() >= 64 * kMiB) fprintf(stderr, "%zu MiB resident\n", ResidentBytes() / kMiB);
   CHECK(ResidentBytes() < 64 * kMiB);
   for (void* object : objects) free(object);
 }

@@ -9,7 +9,7 @@
 namespace {
 
 constexpr size_t kMebi = size_t{1} << 20;
-constexpr size_t kPage = 4096;
+const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 size_t MapLimit() {
   char text[32] = {};
