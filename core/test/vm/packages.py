@@ -1,10 +1,13 @@
-"""Debian's packages for the guest: a kernel with its modules, and busybox. Both are kept below build/vm."""
+"""Packages for the guest: a kernel with its modules, and busybox. Both are kept below build/vm."""
 
+import hashlib
 import lzma
 import pathlib
 import re
+import struct
 import subprocess
 import sys
+import urllib.request
 
 import tables
 
@@ -75,28 +78,61 @@ class Apt:
         return file.name.split("_")[1].replace("%3a", ":")
 
 
+def unpack_of_apt(row, folder):
+    """Unpacks the packages of the kernel and returns its version."""
+    apt = Apt(row.suite, row.arch)
+    waiting, done, version = apt.needed_by(row.package), set(), ""
+    while waiting:
+        package = waiting.pop()
+        if package in done:
+            continue
+        done.add(package)
+        waiting += apt.needed_by(package)
+        version = apt.unpack(package, folder)
+    return version
+
+
+def unpack_of_address(row, folder):
+    """Fetches one package by its address, compares it with its checksum, unpacks it and returns its version."""
+    with urllib.request.urlopen(row.package) as answer:
+        data = answer.read()
+    if hashlib.sha256(data).hexdigest() != row.suite:
+        sys.exit(f"{row.package} is not the package of the checksum in kernels.tsv")
+    file = folder / row.package.rsplit("/", 1)[1]
+    file.write_bytes(data)
+    subprocess.run(["dpkg-deb", "-x", file, folder], check=True)
+    file.unlink()
+    return file.name.split("_")[1]
+
+
 def kernel(row):
     """Returns the folder that holds the kernel's unpacked packages; the file `version` there says which."""
     folder = tables.STORE / "kernels" / row.name
     if not (folder / "version").exists():
-        print(f"fetching {row.package} of {row.suite} for {row.arch}", flush=True)
+        print(f"fetching {row.package} for {row.arch}", flush=True)
         folder.mkdir(parents=True, exist_ok=True)
-        apt = Apt(row.suite, row.arch)
-        waiting, done, version = apt.needed_by(row.package), set(), ""
-        while waiting:
-            package = waiting.pop()
-            if package in done:
-                continue
-            done.add(package)
-            waiting += apt.needed_by(package)
-            version = apt.unpack(package, folder)
+        by_address = "://" in row.package
+        version = unpack_of_address(row, folder) if by_address else unpack_of_apt(row, folder)
         (folder / "version").write_text(version)
     return folder
 
 
 def image_of(folder):
     """Newer packages keep the kernel beside its modules."""
-    return next(path for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz") for path in folder.glob(pattern))
+    return plain_image(next(path for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz") for path in folder.glob(pattern)))
+
+
+def plain_image(path):
+    """Returns the kernel without the EFI program that would unpack it: the emulator has no EFI."""
+    data = path.read_bytes()
+    if data[4:8] != b"zimg" or not data[24:].startswith(b"zstd\0"):
+        return path
+    plain = path.with_name("plain-" + path.name)
+    if not plain.exists():
+        start, length = struct.unpack("<II", data[8:16])
+        unpacked = subprocess.run(["zstd", "-d", "-q", "-c"], input=data[start:start + length], check=True, capture_output=True)
+        plain.write_bytes(unpacked.stdout)
+    return plain
 
 
 def version_of(folder):
