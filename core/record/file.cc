@@ -46,7 +46,25 @@ uint64_t PidNamespace() {
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-// A process in another PID namespace may have the same number.
+// Field 22 of the process's row; the name in parentheses before may contain anything. 0 where /proc
+// is not mounted.
+uint64_t ProcessStart() {
+  const int file = Open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char row[1024];
+  const ssize_t length = read(file, row, sizeof row - 1);
+  close(file);
+  row[length < 0 ? 0 : length] = 0;
+  const char* at = strrchr(row, ')');
+  for (int field = 2; at != nullptr && field < 22; ++field) {
+    at = strchr(at, ' ');
+    if (at != nullptr) ++at;
+  }
+  return at == nullptr ? 0 : strtoull(at, nullptr, 10);
+}
+
+// A process in another PID namespace may have the same number, and a new namespace that of one that
+// has ended.
 bool IsOfThisProcess(const char* path) {
   const int file = Open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return false;
@@ -54,7 +72,8 @@ bool IsOfThisProcess(const char* path) {
   const bool whole = pread(file, &header, sizeof header, 0) == sizeof header;
   close(file);
   return whole && memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
-         header.pid == static_cast<uint64_t>(getpid()) && header.pid_namespace == PidNamespace();
+         header.pid == static_cast<uint64_t>(getpid()) && header.pid_namespace == PidNamespace() &&
+         header.process_start == ProcessStart();
 }
 
 void CopyText(char (&to)[kTextBytes], const char* from) {
@@ -115,6 +134,7 @@ bool File::Create(const char* path, uint64_t max_bytes, bool keeps_last) {
   header_->max_chunks = chunks;
   header_->pid = static_cast<uint64_t>(getpid());
   header_->pid_namespace = PidNamespace();
+  header_->process_start = ProcessStart();
   header_->unix_nanoseconds = Nanoseconds(CLOCK_REALTIME);
   header_->first = header_->last = Now();
   NameAllocator(*header_);

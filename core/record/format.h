@@ -98,6 +98,7 @@ struct Header {
   uint32_t packer;             // not 0: another process empties full buffers
   uint32_t unused;
   uint64_t pid_namespace;  // inode of the PID namespace in which the process is `pid`; 0: unknown
+  uint64_t process_start;  // in clock ticks since boot, which exec does not change; 0: unknown
 };
 static_assert(sizeof(Header) <= kBufferTable);
 

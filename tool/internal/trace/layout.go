@@ -81,6 +81,7 @@ type recordingHeader struct {
 	Packer          uint32 // not 0: another process packs full buffers
 	_               uint32
 	PIDNamespace    uint64 // inode of the namespace in which the process is PID; 0: unknown
+	ProcessStart    uint64 // in clock ticks since boot; 0: unknown
 }
 
 var stops = map[uint32]string{0: "", 1: "the file reached its limit (--max-bytes)", 2: "the disk was full", 3: "more threads than the file has chunks recorded at the same time (give a larger --max-bytes)"}

@@ -78,3 +78,39 @@ func TestNamesakesOfOtherNamespacesAreKept(t *testing.T) {
 	checkLively(t, r.out+".1")
 	checkLively(t, r.out+".1.2")
 }
+
+// A process that ended has left a trace at the path, by the same number in a namespace of the same inode: both are used again.
+func TestAnEndedNamesakeIsKept(t *testing.T) {
+	program := testkit.Compile(t, lively, "-O1", "-pthread")
+	forges := testkit.Compile(t, `
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void* volatile keep;
+int main(int argc, char** argv) {
+  char path[4096];
+  uint64_t start;
+  keep = malloc(100);
+  snprintf(path, sizeof path, "%s.%d", getenv("GRANARY_RECORD"), getpid());
+  int file = open(path, O_RDWR);
+  if (pread(file, &start, 8, 2184) != 8 || start == 0) return 2;
+  ++start;
+  if (pwrite(file, &start, 8, 2184) != 8) return 3;
+  execv(argv[1], argv + 1);
+  return 4;
+}`)
+	r := recordTrace(t, nil, "--follow", "/bin/sh", "-c", forges+" "+program+" </dev/null; exit $?")
+	if r.code != 0 {
+		t.Fatalf("code %d: %s", r.code, r.said)
+	}
+	second, err := filepath.Glob(r.out + ".*.2")
+	if err != nil || len(second) != 1 {
+		t.Fatalf("%v, %v", second, err)
+	}
+	checkLively(t, second[0])
+	if s := summary(t, strings.TrimSuffix(second[0], ".2")); ofSize(s, 100).Objects != 1 {
+		t.Errorf("the first trace: %+v", s)
+	}
+}
