@@ -9,7 +9,7 @@ namespace granary::record {
 
 class Written {
  public:
-  static constexpr size_t kLeast = 32 << 10;
+  static constexpr size_t kLeast = 16 << 10;
 
   // Before the first event of a file. False: there is no memory, or the allocator below does not
   // tell the sizes of its objects.

@@ -64,7 +64,7 @@ func setupRecord(flags *pflag.FlagSet) cli.Action {
 	flags.BoolVar(&o.last, "keep-last", false, "overwrite the oldest calls when the file has the size of --max-bytes, and go on recording")
 	flags.Uint64Var(&o.sample, "sample", 1, "record all calls on one address in `N`")
 	flags.BoolVar(&o.stacks, "stacks", false, "record the stack of each allocation; with --sample this costs little")
-	flags.BoolVar(&o.written, "written", false, "record how much of each object of 32 KiB or more is written, so that a replay writes as much")
+	flags.BoolVar(&o.written, "written", false, "record how much of each object of 16 KiB or more is written, so that a replay writes as much")
 	flags.BoolVar(&o.follow, "follow", false, "record forked children and the programs that they start as well, each into FILE.PID")
 	flags.BoolVar(&o.anonymous, "anonymous", false, "omit the names of the program and its allocator, and the process id, from the trace")
 	flags.BoolVar(&o.wait, "wait", false, "record nothing until `granary record PID` switches the recording on")
