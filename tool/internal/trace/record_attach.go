@@ -100,9 +100,13 @@ func (o *recordOptions) await(ctx context.Context, proc procfs.FS, pid int, cont
 		defer end()
 	}
 	awaitEnd(ctx, proc, pid)
-	if err := control.set(switchOff); err != nil && proc.Alive(pid) {
-		return err
+	if err := control.set(switchOff); err != nil {
+		if proc.Alive(pid) {
+			return err
+		}
+		return nil
 	}
+	endNow(path)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/granary-allocator/granary/tool/internal/cli"
 	"github.com/granary-allocator/granary/tool/internal/testkit"
@@ -61,8 +62,12 @@ func TestARunningProcessIsRecorded(t *testing.T) {
 		if err != nil || !strings.Contains(said, "recorded ") {
 			t.Fatalf("%v: %s", err, said)
 		}
-		if g := ofSize(summary(t, out), 7311); g.Objects == 0 || g.AtEnd > 1 {
+		s := summary(t, out)
+		if g := ofSize(s, 7311); g.Objects == 0 || g.AtEnd > 1 {
 			t.Errorf("%s: %+v", name, g)
+		}
+		if s.Header.Length < 390*time.Millisecond { // though it makes a call each millisecond
+			t.Errorf("%s: a recording of %v", name, s.Header.Length)
 		}
 	}
 	if _, err := os.Stat(raw); err == nil {

@@ -3,6 +3,7 @@ package trace
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -58,4 +59,35 @@ func pidNamespace(path string) uint64 {
 		return status.Ino
 	}
 	return 0
+}
+
+// endNow makes this moment the last one of a recording that was switched off: its process notes the time once in 1,024 calls of
+// a thread. Nothing depends on it but how long the recording seems to be, so a failure is not reported.
+func endNow(path string) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	var h recordingHeader
+	if err := binary.Read(io.NewSectionReader(file, 0, headerBytes), binary.LittleEndian, &h); err != nil {
+		return
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return
+	}
+	if last, ok := h.at(uint64(now.Nano())); ok {
+		stamp := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, last.Ticks), last.Nanoseconds)
+		_, _ = file.WriteAt(stamp, int64(unsafe.Offsetof(h.Last)))
+	}
+}
+
+// at is a moment after the last one in both clocks; false: they are not known well enough.
+func (h recordingHeader) at(nanoseconds uint64) (stamp, bool) {
+	if h.Last.Ticks <= h.First.Ticks || h.Last.Nanoseconds <= h.First.Nanoseconds || nanoseconds <= h.Last.Nanoseconds {
+		return stamp{}, false
+	}
+	perNanosecond := float64(h.Last.Ticks-h.First.Ticks) / float64(h.Last.Nanoseconds-h.First.Nanoseconds)
+	return stamp{h.First.Ticks + uint64(perNanosecond*float64(nanoseconds-h.First.Nanoseconds)), nanoseconds}, true
 }
