@@ -47,9 +47,6 @@ const (
 	opEnd        = 255
 )
 
-// ErrFuture is a version that is newer than this reader.
-var ErrFuture = errors.New("the version is newer")
-
 type reader struct {
 	in     *bufio.Reader
 	offset uint64
@@ -58,6 +55,18 @@ type reader struct {
 	value  Value
 	server Server
 }
+
+// A cut dump ends before its end mark.
+type cut struct {
+	name   string
+	offset uint64
+}
+
+func (c cut) Error() string {
+	return fmt.Sprintf("%s ends after %d bytes, before its end mark: it is cut; copy it again when the save is over", c.name, c.offset)
+}
+
+func (c cut) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // A damage is a place where the dump does not follow its format.
 type damage struct{ reason string }
@@ -75,7 +84,7 @@ func ReadDump(in io.Reader, name string, server Server, each func(DumpKey) error
 	var bad damage
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		err = fmt.Errorf("%s ends after %d bytes, before its end mark: it is cut; copy it again when the save is over: %w", name, r.offset, io.ErrUnexpectedEOF)
+		err = cut{name, r.offset}
 	case errors.As(err, &bad):
 		err = fmt.Errorf("%s is damaged at byte %d (%w); `redis-check-rdb` shows what can be saved", name, r.offset, bad)
 	}
@@ -135,7 +144,7 @@ func (r *reader) begin(name string) error {
 	}
 	r.info.Version = version
 	if version > newest {
-		return fmt.Errorf("%s is in version %d of the format, and this command reads up to %d: use a newer granary, or dump with an older server: %w", name, version, newest, ErrFuture)
+		return fmt.Errorf("%s is in version %d of the format, and this command reads up to %d: use a newer granary, or dump with an older server", name, version, newest)
 	}
 	return nil
 }
