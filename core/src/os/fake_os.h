@@ -35,6 +35,7 @@ struct FakeOsState {
   std::atomic<uint64_t> now{0};
   uint64_t worked = 0, populate_nanos = 0;
   unsigned cpus = 2;
+  size_t page_size = Linux::PageSize();
   bool can_abort = true;
   bool can_move = true;
   bool can_guard = true;
@@ -155,7 +156,7 @@ struct FakeOs {
     return {0, true};
   }
 
-  static size_t PageSize() noexcept { return Linux::PageSize(); }
+  static size_t PageSize() noexcept { return state.page_size; }
   static uint64_t NowMillis() noexcept { return state.now.load(std::memory_order_relaxed); }
   static uint64_t NowNanos() noexcept { return NowMillis() * 1000000; }
   static uint64_t ThreadNanos() noexcept { return state.worked; }
@@ -182,6 +183,7 @@ struct FakeOs {
     state.now = 0;
     state.populate_nanos = 0;
     state.cpus = 2;
+    state.page_size = Linux::PageSize();
     state.can_abort = state.can_move = state.can_guard = true;
     state.most_committed = state.moves_until_loss = kNever;
     state.during_purge = state.during_commit = nullptr;
@@ -213,6 +215,8 @@ struct FakeOs {
   static void SetNow(uint64_t millis) { state.now = millis; }
   // Sets the CPU time that each Populate takes.
   static void SetPopulateNanos(uint64_t nanos) { state.populate_nanos = nanos; }
+  // What PageSize answers from now on; the memory keeps the pages of the machine.
+  static void SetPageSize(size_t bytes) { state.page_size = bytes; }
   static void SetCpus(unsigned cpus) { state.cpus = cpus; }
   static void SetCanAbort(bool can) { state.can_abort = can; }
   static void SetCanMove(bool can) { state.can_move = can; }

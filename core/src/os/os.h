@@ -82,4 +82,11 @@ concept Os = requires(void* p, size_t n, std::atomic<uint32_t>& word, uint32_t v
   noexcept;  // wakes one sleeper
 };
 
+// The bytes of a huge page: as many pages as a table of pages, which is one page, has entries of 8
+// bytes. 2 MiB with pages of 4 KiB, 32 MiB with 16 KiB, 512 MiB with 64 KiB.
+template <Os System>
+size_t HugePageBytes() noexcept {
+  return System::PageSize() / 8 * System::PageSize();
+}
+
 }  // namespace granary

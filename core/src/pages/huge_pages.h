@@ -28,6 +28,8 @@ class HugePages {
   // may have huge pages in its next chunk. A heap that grows fast fills them soon, so it may even
   // if it is small.
   bool Allows(size_t committed, Density density) {
+    // A larger one would make trackers resident that nobody uses.
+    if (HugePageBytes<System>() != kTrackerBytes) return false;
     const HugePolicy policy = policy_.load(std::memory_order_relaxed);
     const size_t from = GrowsFast(committed) ? kFromIfFast : kFrom;
     return policy == HugePolicy::kAlways ||

@@ -286,6 +286,7 @@ class Metadata {
 
   bool WantsHuge() const noexcept {
     const Huge huge = huge_.load(std::memory_order_relaxed);
+    if (HugePageBytes<System>() != kHuge) return false;
     return huge == Huge::kAll || (huge == Huge::kBeyondFirst && mapped() >= kHuge);
   }
 

@@ -129,6 +129,13 @@ TEST_F(MetadataTest, LiesOnHugePagesWhereItMay) {
   EXPECT_LE(metadata_.mapped_huge(), 12 * kMiB);
 }
 
+TEST_F(MetadataTest, HasNoHugePagesWhereTheyAreLarger) {
+  FakeOs::SetPageSize(64 * kKiB);
+  metadata_.SetHuge(Metadata<FakeOs>::Huge::kAll);
+  ASSERT_NE(metadata_.Allocate(3 * kMiB), nullptr);
+  EXPECT_EQ(metadata_.mapped_huge(), 0u);
+}
+
 TEST_F(MetadataTest, ReservesMuchInOneMapping) {
   ASSERT_TRUE(metadata_.Reserve(300 * kMiB));
   EXPECT_EQ(FakeOs::counts().map, 1u);

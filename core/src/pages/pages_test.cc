@@ -281,6 +281,17 @@ TEST(PageHeap, AHeapThatGrowsFastHasHugePagesEarlier) {
   EXPECT_EQ(FirstHugeTracker(fast, kTrackers, 2), 32u) << "1 GiB a second: from 64 MiB on";
 }
 
+// There a huge page has 32 or 512 MiB: one touched byte would make all of it resident.
+TEST(PageHeap, SystemsWithLargerPagesHaveNoHugePages) {
+  for (size_t page : {16 * kKiB, 64 * kKiB}) {
+    FakePages pages;
+    FakeOs::SetPageSize(page);
+    pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
+    EXPECT_EQ(FirstHugeTracker(pages, 300, 2), 300u) << page;
+    EXPECT_FALSE(FakeOs::MayBeHuge(pages.heap.AllocateLarge(kGiB, kTrackerBytes, kGiB).p)) << page;
+  }
+}
+
 TEST(PageHeap, SlowHugePagesEndWithoutABackgroundThreadToo) {
   FakePages pages;
   FakeOs::SetPopulateNanos(4000000);
