@@ -2,6 +2,7 @@
 // that interrupts malloc or free. The child only ends.
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <atomic>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kSenders = 5;
 constexpr int kSteps = 700;
+constexpr time_t kSeconds = 30;  // enough steps for a machine that needs so long
 
 std::atomic<bool> g_stop;
 std::atomic<int> g_handled;
@@ -33,6 +35,12 @@ void OnSignal(int) {
   ForkAndWait();
   g_handled.fetch_add(1);
   errno = error;
+}
+
+time_t Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
 }
 
 void* SendSignals(void*) {
@@ -62,7 +70,8 @@ int main() {
     CHECK(pthread_create(&sender, nullptr, SendSignals, nullptr) == 0);
   }
   Churn<1009, 17> churn(5);
-  for (int step = 0; step < kSteps; ++step) {
+  const time_t end = Now() + kSeconds;
+  for (int step = 0; step < kSteps && (Now() < end || g_handled == 0); ++step) {
     churn.Steps(1);
     if (step % 7 == 0) ForkAndWait();
   }
