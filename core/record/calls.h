@@ -46,19 +46,54 @@ inline void* Allocated(Kind kind, size_t size, size_t alignment, Allocate alloca
   return p;
 }
 
-// Before a call that frees p. False: nobody records it here.
-inline bool Freeing(const void* p) {
-  if (!IsSampled(p)) return false;
+// Before a call that frees p, which is sampled. False: nobody records it here.
+inline bool FreeingSampled(const void* p) {
   Log& l = log;
-  if (p == nullptr || l.freeing == p || l.Is(Log::kInside)) return false;
+  if (p == nullptr || l.freeing == p || l.Is(Log::kInside) || IsEarly(p)) return false;
   RecordFree(l, Kind::kFreed, p);
   return true;
 }
 
-// Records a free whose implementation may call other symbols that free.
+// malloc and free, the most frequent calls: an object that is in no sample costs its hash and a
+// jump, so what follows has functions of its own, which save the registers that they need.
+[[gnu::noinline]] inline void* AllocatedSampled(size_t size, void* p) {
+  Log& l = log;
+  if (p == nullptr || l.known == p || l.Is(Log::kInside)) return p;
+  RecordAllocation(l, Kind::kAllocated, size, 1, p);
+  l.known = p;
+  return p;
+}
+
+[[gnu::noinline]] inline void* AlignedSampled(size_t size, size_t alignment, void* p) {
+  Log& l = log;
+  if (p == nullptr || l.known == p || l.Is(Log::kInside)) return p;
+  RecordAllocation(l, Kind::kAligned, size, alignment, p);
+  l.known = p;
+  return p;
+}
+
+inline void* DirectMalloc(size_t size) {
+  log.known = nullptr;
+  return direct.malloc(size);
+}
+
+inline void* Malloc(size_t size) {
+  void* const p = DirectMalloc(size);
+  return IsSampled(p) ? AllocatedSampled(size, p) : p;
+}
+
+[[gnu::noinline]] inline void FreeSampled(void* p) {
+  if (IsEarly(p) || !HasNext()) return;
+  FreeingSampled(p);
+  next.free(p);
+}
+
+inline void Free(void* p) { return IsSampled(p) ? FreeSampled(p) : direct.free(p); }
+
+// Records a free of a sampled object whose implementation may call other symbols that free.
 template <class Free>
 inline void Freed(const void* p, Free free) {
-  const bool outermost = Freeing(p);
+  const bool outermost = FreeingSampled(p);
   if (outermost) log.freeing = p;
   free();
   if (outermost) log.freeing = nullptr;

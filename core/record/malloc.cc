@@ -48,16 +48,9 @@ void* MoveToNothing(Log& l, void* p) {
 
 extern "C" {
 
-GRANARY_EXPORT void* malloc(size_t size) noexcept {
-  if (!HasNext()) return AllocateEarly(size, 16);
-  return Allocated(Kind::kAllocated, size, 1, [=] { return next.malloc(size); });
-}
+GRANARY_EXPORT void* malloc(size_t size) noexcept { return Malloc(size); }
 
-GRANARY_EXPORT void free(void* p) noexcept {
-  if (IsEarly(p) || !HasNext()) return;
-  Freeing(p);
-  next.free(p);
-}
+GRANARY_EXPORT void free(void* p) noexcept { Free(p); }
 
 GRANARY_EXPORT void* calloc(size_t count, size_t size) noexcept {
   size_t bytes;

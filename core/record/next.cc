@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "attach.h"
+#include "recorder.h"
 
 namespace granary::record {
 
@@ -26,7 +27,21 @@ void Find(Function& function, const char* symbol) {
   __builtin_trap();
 }
 
+// What it returns before `next` is complete is not recorded.
+void* MallocEarly(size_t size) {
+  if (HasNext()) return next.malloc(size);
+  void* const p = AllocateEarly(size, 16);
+  log.known = p;
+  return p;
+}
+
+void FreeUnlessEarly(void* p) {
+  if (!IsEarly(p) && HasNext()) next.free(p);
+}
+
 }  // namespace
+
+constinit Direct direct = {MallocEarly, FreeUnlessEarly};
 
 // Runs when the process has one thread: the loader and the C library allocate before any other.
 bool FindNext() {
@@ -53,6 +68,8 @@ bool FindNext() {
   found.malloc = nullptr;
   next = found;
   __atomic_store_n(&next.malloc, malloc_last, __ATOMIC_RELEASE);
+  __atomic_store_n(&direct.malloc, malloc_last, __ATOMIC_RELEASE);
+  if (early_used == 0) __atomic_store_n(&direct.free, found.free, __ATOMIC_RELEASE);
   return true;
 }
 

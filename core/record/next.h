@@ -21,6 +21,14 @@ struct Next {
 
 extern Next next;
 
+// What most calls need, without a question: until `next` is complete, and for free as long as there
+// are early objects, these are functions that ask.
+struct Direct {
+  void* (*malloc)(size_t);
+  void (*free)(void*);
+};
+extern Direct direct;
+
 // True when `next` is complete. The loader allocates while it resolves the symbols: those calls get
 // false, and memory from Early, which is never freed.
 bool FindNext();
@@ -46,9 +54,7 @@ enum class Operators : uint8_t { kUnknown, kOfLibrary, kOfAllocator };
 extern Operators operators;
 Operators FindOperators();
 inline bool OperatorsCallMalloc() {
-  Operators known = __atomic_load_n(&operators, __ATOMIC_RELAXED);
-  if (__builtin_expect(known == Operators::kUnknown, 0)) known = FindOperators();
-  return known == Operators::kOfLibrary;
+  return __atomic_load_n(&operators, __ATOMIC_RELAXED) == Operators::kOfLibrary;
 }
 
 }  // namespace granary::record

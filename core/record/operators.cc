@@ -14,13 +14,9 @@ using namespace granary::record;
 
 // The next definition. nullptr: the program loaded its C++ library where this one cannot find it.
 template <class Function>
-Function Below(Function& known, const char* symbol) {
-  Function found = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (__builtin_expect(found == nullptr, 0)) {
-    found = reinterpret_cast<Function>(FindBelow(symbol));
-    __atomic_store_n(&known, found, __ATOMIC_RELAXED);
-  }
-  return found;
+Function Below(const char* symbol) {
+  if (operators == Operators::kUnknown) FindOperators();
+  return reinterpret_cast<Function>(FindBelow(symbol));
 }
 
 void* WithoutOperator(size_t size, size_t alignment) {
@@ -29,38 +25,51 @@ void* WithoutOperator(size_t size, size_t alignment) {
   return p;
 }
 
-// What the C++ library's operator does, unless malloc fails.
-inline void* ByMalloc(size_t size) {
-  size += size == 0;
-  return Allocated(Kind::kAllocated, size, 1, [=] { return next.malloc(size); });
-}
-
-inline void ByFree(void* p) {
-  if (IsEarly(p)) return;
-  Freeing(p);
-  next.free(p);
+template <class Function>
+void Keep(Function& below, Function found) {
+  __atomic_store_n(&below, found, __ATOMIC_RELAXED);
 }
 
 }  // namespace
 
-#define NEW(symbol, parameters, arguments, alignment)                         \
-  extern "C" GRANARY_EXPORT void* symbol parameters {                         \
-    if (OperatorsCallMalloc() && (alignment) == 1) {                          \
-      if (void* const p = ByMalloc(size); p != nullptr) return p;             \
-    }                                                                         \
-    static void*(*known)parameters;                                           \
-    auto* const below = Below(known, #symbol);                                \
-    if (below == nullptr) return WithoutOperator(size, alignment);            \
-    const Kind kind = (alignment) == 1 ? Kind::kAllocated : Kind::kAligned;   \
-    return Allocated(kind, size, alignment, [=] { return below arguments; }); \
+// Each symbol has a pointer to the operator below, and at first to a function that looks for it.
+// Where that is the C++ library's, malloc is called instead, unless it fails.
+#define NEW(symbol, parameters, arguments, alignment)                                         \
+  static void* Find##symbol parameters;                                                       \
+  static void*(*below##symbol)parameters = Find##symbol;                                      \
+  static void* Without##symbol parameters { return WithoutOperator(size, alignment); }        \
+  static void* Find##symbol parameters {                                                      \
+    auto* const found = Below<void*(*)parameters>(#symbol);                                   \
+    Keep(below##symbol, found == nullptr ? Without##symbol : found);                          \
+    return below##symbol arguments;                                                           \
+  }                                                                                           \
+  extern "C" GRANARY_EXPORT void* symbol parameters {                                         \
+    if ((alignment) == 1 && OperatorsCallMalloc()) {                                          \
+      void* const p = DirectMalloc(size + (size == 0));                                       \
+      if (!IsSampled(p)) return p; /* null is sampled */                                      \
+      if (AllocatedSampled(size + (size == 0), p) != nullptr) return p;                       \
+    }                                                                                         \
+    log.known = nullptr;                                                                      \
+    void* const p = below##symbol arguments;                                                  \
+    if (!IsSampled(p)) return p;                                                              \
+    return (alignment) == 1 ? AllocatedSampled(size, p) : AlignedSampled(size, alignment, p); \
   }
-#define DELETE(symbol, parameters, arguments)                 \
-  extern "C" GRANARY_EXPORT void symbol parameters noexcept { \
-    if (OperatorsCallMalloc()) return ByFree(p);              \
-    static void(*known) parameters;                           \
-    auto* const below = Below(known, #symbol);                \
-    if (below == nullptr) return free(p);                     \
-    if (!IsSampled(p)) return below arguments;                \
-    Freed(p, [=] { below arguments; });                       \
+#define DELETE(symbol, parameters, arguments)                        \
+  static void Find##symbol parameters;                               \
+  static void(*below##symbol) parameters = Find##symbol;             \
+  static void Without##symbol parameters { free(p); }                \
+  static void Find##symbol parameters {                              \
+    auto* const found = Below<void(*) parameters>(#symbol);          \
+    Keep(below##symbol, found == nullptr ? Without##symbol : found); \
+    below##symbol arguments;                                         \
+  }                                                                  \
+  [[gnu::noinline]] static void Freed##symbol parameters {           \
+    Freed(p, [=] { below##symbol arguments; });                      \
+  }                                                                  \
+  extern "C" GRANARY_EXPORT void symbol parameters noexcept {        \
+    if (OperatorsCallMalloc()) return Free(p);                       \
+    if (!IsSampled(p)) return below##symbol arguments;               \
+    Freed##symbol arguments;                                         \
   }
+#pragma GCC diagnostic ignored "-Wunused-parameter"  // of a function Without
 #include "operators.def"
