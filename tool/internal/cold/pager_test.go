@@ -216,3 +216,13 @@ func TestAMachineWithoutSwap(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with the process is said first, on a machine without swap too.
+func TestAProcessThatIsNotThere(t *testing.T) {
+	for _, each := range []bool{false, true} {
+		_, err := Paging{Any: each}.PageOut(context.Background(), procfs.Live(), 1<<30, func(Step) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "there is no process") {
+			t.Errorf("any process %v: %v", each, err)
+		}
+	}
+}

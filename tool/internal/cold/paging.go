@@ -43,8 +43,8 @@ type Usage struct {
 
 // PageOut pages out cold memory of process pid. report is called after each interval in which something happened.
 func (p Paging) PageOut(ctx context.Context, proc procfs.FS, pid int, report func(Step) error) (o Outcome, err error) {
-	if err := NeedSwap(proc); err != nil {
-		return o, err
+	if _, err := proc.Stat(pid); err != nil {
+		return o, proc.Explain(pid, err)
 	}
 	read := func() (candidates, error) { return ofProcess(proc, pid) }
 	if !p.Any {
@@ -60,6 +60,9 @@ func (p Paging) PageOut(ctx context.Context, proc procfs.FS, pid int, report fun
 			}
 			return ofHeap(heap), nil
 		}
+	}
+	if err := NeedSwap(proc); err != nil {
+		return o, err
 	}
 	source, err := Open(proc, pid)
 	if err != nil {
