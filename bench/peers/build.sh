@@ -77,6 +77,26 @@ build_rpmalloc() {
     -o "$lib/rpmalloc.so" -pthread -ldl
 }
 
+# The crate's build script has the default configuration in a file of its own. GCC 12 lacks the
+# keywords of C23.
+build_hardened_malloc() {
+  local crate=$crates/hardened-malloc-sys object file
+  local source=$crate/vendor/hardened-malloc objects=$work/hardened_malloc
+  local flags="-O3 -fPIC -fvisibility=hidden -fno-plt -D_GNU_SOURCE -I$source -I$source/include"
+  flags+=" -I$source/third_party "
+  flags+="$(sed -n 's/^[^#].*=.*/-D&/p' "$crate/config-default.conf" | tr '\n' ' ')"
+  rm -rf "$objects"
+  mkdir -p "$objects"
+  for file in chacha h_malloc memory pages random util; do
+    object=$objects/$file.o
+    # shellcheck disable=SC2086 # several flags
+    gcc -std=gnu2x -include stdalign.h -include stdbool.h $flags -c "$source/$file.c" -o "$object"
+  done
+  # shellcheck disable=SC2086
+  g++ -std=c++17 $flags -c "$source/new.cc" -o "$objects/new.o"
+  g++ -shared -o "$lib/hardened_malloc.so" "$objects/"*.o -pthread -Wl,-z,now
+}
+
 # The crate's build script names the files; the bridge for Rust is replaced by the real malloc.
 build_tcmalloc() {
   local crate=$crates/libtcmalloc-sys
