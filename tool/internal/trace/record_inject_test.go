@@ -57,8 +57,8 @@ func injected(t *testing.T, pid int, args ...string) (run, error) {
 
 func needInjection(t *testing.T) {
 	t.Helper()
-	if runtime.GOARCH != "amd64" {
-		t.Skip("a library can be loaded into a running process on x86-64 only")
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("a library can be loaded into a running process on x86-64 and arm64 only")
 	}
 }
 

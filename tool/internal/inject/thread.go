@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package inject
 
 import (
@@ -16,11 +18,11 @@ import (
 
 // resting are system calls in which a thread waits for something outside of the process. The libraries that hold locks
 // of the loader or the allocator make none of them.
-var resting = []uint64{
-	unix.SYS_READ, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_NANOSLEEP, unix.SYS_PAUSE, unix.SYS_ACCEPT, unix.SYS_RECVFROM,
-	unix.SYS_RECVMSG, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_CLOCK_NANOSLEEP,
-	unix.SYS_EPOLL_WAIT, unix.SYS_PSELECT6, unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2,
-}
+var resting = append([]uint64{
+	unix.SYS_READ, unix.SYS_NANOSLEEP, unix.SYS_ACCEPT, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_WAIT4, unix.SYS_WAITID,
+	unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_PSELECT6, unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT,
+	unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2,
+}, restingHere...)
 
 // rests reports whether a system call is one of those, or the wait for a condition, a semaphore or the end of a thread.
 // A lock is waited for by another operation of futex.
@@ -36,15 +38,12 @@ func rests(number, second uint64) bool {
 type thread struct {
 	id        int
 	memory    *os.File
-	registers unix.PtraceRegsAmd64
+	registers registers
 	extended  []byte // floating point and vectors
 }
 
-// The kind of a register set that has floating point and vectors, and the most that it needs.
-const (
-	extendedState = 0x202
-	extendedBytes = 16 << 10
-)
+// The most that a register set of floating point and vectors needs.
+const extendedBytes = 16 << 10
 
 // borrow returns nil without an error if the thread has gone on meanwhile.
 func borrow(pid, id int) (Thread, error) {
@@ -66,7 +65,7 @@ func stopped(pid, id int) (*thread, error) {
 	if err == nil {
 		t.memory, err = os.OpenFile("/proc/"+strconv.Itoa(id)+"/mem", os.O_RDWR, 0)
 	}
-	if err != nil || signal != 0 || !rests(t.registers.Orig_rax, t.registers.Rsi) {
+	if err != nil || signal != 0 || !t.waited() {
 		if t.memory != nil {
 			t.memory.Close()
 		}
@@ -95,7 +94,7 @@ func (t *thread) stop() (syscall.Signal, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.PtraceGetRegsAmd64(t.id, &t.registers); err != nil {
+	if err := t.registers.read(t.id); err != nil {
 		return signal, err
 	}
 	length, err := t.extendedState(unix.PTRACE_GETREGSET, t.extended)
@@ -140,27 +139,31 @@ func (t *thread) extendedState(request int, data []byte) (int, error) {
 	return int(set.Len), nil
 }
 
+// waited reports whether the thread was stopped in a system call that rests.
+func (t *thread) waited() bool {
+	number, second, ok := t.registers.systemCall(t.memory)
+	return ok && rests(number, second)
+}
+
 // Run lets the thread call the function with a return address at which nothing can be executed, and waits for the signal.
 func (t *thread) Run(c Call) (uint64, error) {
-	const redZone, frame = 128, 16
+	const frame = 16
 	text := append([]byte(c.Text), 0)
-	at := (t.registers.Rsp - redZone - uint64(len(text))) &^ (frame - 1)
-	top := at - 8
-	if _, err := t.memory.WriteAt(append(binary.LittleEndian.AppendUint64(nil, 0), text...), int64(top)); err != nil {
+	at := (t.registers.stack() - redZone - uint64(len(text))) &^ (frame - 1)
+	returnTo := at - 8 // where the processor keeps it on the stack
+	if _, err := t.memory.WriteAt(append(binary.LittleEndian.AppendUint64(nil, 0), text...), int64(returnTo)); err != nil {
 		return 0, fmt.Errorf("write to the stack of thread %d: %w", t.id, err)
 	}
 	r := t.registers
-	r.Rsp, r.Rip, r.Rdi, r.Rsi, r.Rax = top, c.Function, at, c.Second, 0
-	r.Orig_rax = ^uint64(0) // the system call is not begun again here
-	r.Eflags &^= 1 << 10    // the direction of string operations
-	if err := unix.PtraceSetRegsAmd64(t.id, &r); err != nil {
+	r.call(c.Function, at, c.Second)
+	if err := r.write(t.id); err != nil {
 		return 0, err
 	}
 	return t.untilReturn()
 }
 
 func (t *thread) untilReturn() (uint64, error) {
-	var r unix.PtraceRegsAmd64
+	var r registers
 	for deliver := syscall.Signal(0); ; {
 		if err := unix.PtraceCont(t.id, int(deliver)); err != nil {
 			return 0, err
@@ -169,11 +172,11 @@ func (t *thread) untilReturn() (uint64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("the process ended while the library was loaded: %w", err)
 		}
-		if err := unix.PtraceGetRegsAmd64(t.id, &r); err != nil {
+		if err := r.read(t.id); err != nil {
 			return 0, err
 		}
-		if signal == unix.SIGSEGV && r.Rip == 0 {
-			return r.Rax, nil
+		if signal == unix.SIGSEGV && r.at() == 0 {
+			return r.result(), nil
 		}
 		if signal == unix.SIGSEGV || signal == unix.SIGBUS || signal == unix.SIGILL || signal == unix.SIGABRT {
 			return 0, fmt.Errorf("signal %d ended the call in the process, which goes on as before", signal)
@@ -187,5 +190,5 @@ func (t *thread) Close() error {
 	defer runtime.UnlockOSThread()
 	defer t.memory.Close()
 	_, err := t.extendedState(unix.PTRACE_SETREGSET, t.extended)
-	return errors.Join(err, unix.PtraceSetRegsAmd64(t.id, &t.registers), t.detach(0))
+	return errors.Join(err, t.registers.write(t.id), t.detach(0))
 }
