@@ -113,7 +113,7 @@ func (s source) dump(allocators []cost.Allocator) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	a := populated(fmt.Sprintf("%s: %s keys, as %s stores them", s.from, term.Count(info.Keys), server.Name), p, allocators)
+	a := populated(fmt.Sprintf("%s: %s, as %s stores them", s.from, keysInWords(info.Keys), server.Name), p, allocators)
 	if info.Used > 0 {
 		a.Facts = append(a.Facts, Fact{"memory in use when it was written", float64(info.Used), "bytes"})
 	}
@@ -150,7 +150,7 @@ func (s source) live(ctx context.Context, allocators []cost.Allocator) (Account,
 	if err != nil {
 		return Account{}, err
 	}
-	a := populated(fmt.Sprintf("the server at %s: %s keys, from %s of them", s.from, term.Count(p.Keyspace.Keys), term.Count(read)), p, allocators)
+	a := populated(fmt.Sprintf("the server at %s: %s, from %s of them", s.from, keysInWords(p.Keyspace.Keys), term.Count(read)), p, allocators)
 	used, allocator := conn.Used()
 	a.Facts = append(a.Facts, Fact{"memory in use as the server says, under " + allocator, used, "bytes"})
 	a.Notes = append(notes(p), withoutEmpty(note)...)

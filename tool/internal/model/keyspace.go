@@ -59,7 +59,7 @@ func redisSetup(fs *pflag.FlagSet) cli.Action {
 			if err != nil {
 				return Account{}, err
 			}
-			return populated(fmt.Sprintf("%s keys, %s, %s", term.Count(s.Keys), s.Type, s.Server.Name), p, allocators), nil
+			return populated(fmt.Sprintf("%s, %s, %s", keysInWords(s.Keys), s.Type, s.Server.Name), p, allocators), nil
 		})
 	})
 }
@@ -126,9 +126,16 @@ func (f redisFlags) spec() (s redis.Spec, err error) {
 		}
 	}
 	if s.Key.Space > 0 && s.Key.Space < float64(s.Keys) {
-		return s, cli.Usagef("only %.6g keys have the form %s, and %d are requested: give it more letters", s.Key.Space, s.Key.Text, s.Keys)
+		return s, cli.Usagef("only %.0f keys have the form %s, and %d are requested: give it more letters", s.Key.Space, s.Key.Text, s.Keys)
 	}
 	return s, nil
+}
+
+func keysInWords(n uint64) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return term.Count(n) + " keys"
 }
 
 // populated is the account of a population.

@@ -167,7 +167,7 @@ func uuid() Alphabets {
 // possible keys exist.
 func (k Key) Tree(keys uint64) (t Tree, variance float64, err error) {
 	if float64(keys) > k.Space() {
-		return t, 0, fmt.Errorf("the form %q has %.6g keys, fewer than the requested %d: give it more letters", k.Text, k.Space(), keys)
+		return t, 0, fmt.Errorf("the form %q has %.0f keys, fewer than the requested %d: give it more letters", k.Text, k.Space(), keys)
 	}
 	switch {
 	case k.Digits > 0:

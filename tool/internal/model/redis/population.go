@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/granary-allocator/granary/tool/internal/model/cost"
@@ -114,16 +116,16 @@ func (p *Population) Changes() []Change {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Change) int {
-		switch {
-		case a.Saves > b.Saves:
-			return -1
-		case a.Saves < b.Saves:
-			return 1
+		if math.Abs(a.Saves-b.Saves) <= rounding*math.Abs(a.Saves) {
+			return 0 // the smaller limit first
 		}
-		return 0
+		return cmp.Compare(b.Saves, a.Saves)
 	})
 	return out
 }
+
+// rounding is more than the sum of the same sizes in another order differs by, as a share.
+const rounding = 1e-9
 
 // A Change is another value of a limit, and its effect.
 type Change struct {
