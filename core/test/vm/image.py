@@ -94,6 +94,8 @@ def commands_of(script):
 def add_script(image, script):
     folder = pathlib.Path(script).parent
     image.add_folder(folder)
+    if "\nneed_granary\n" in pathlib.Path(script).read_text():
+        image.add(tables.BUILD / "bin" / "granary")
     for command in commands_of(script):
         path = shutil.which(command, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
         if path is None:
