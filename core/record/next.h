@@ -19,7 +19,7 @@ struct Next {
   size_t (*usable_size)(void*);  // may be missing
 };
 
-extern Next next;
+extern Next next [[gnu::visibility("hidden")]];
 
 // What most calls need, without a question: until `next` is complete, and for free as long as there
 // are early objects, these are functions that ask.
@@ -27,7 +27,7 @@ struct Direct {
   void* (*malloc)(size_t);
   void (*free)(void*);
 };
-extern Direct direct;
+extern Direct direct [[gnu::visibility("hidden")]];
 
 // True when `next` is complete. The loader allocates while it resolves the symbols: those calls get
 // false, and memory from Early, which is never freed.
@@ -38,7 +38,7 @@ inline bool HasNext() {
 }
 
 inline constexpr size_t kEarlyBytes = 64 << 10;
-extern char early[kEarlyBytes];
+extern char early[kEarlyBytes] [[gnu::visibility("hidden")]];
 void* AllocateEarly(size_t size, size_t alignment);
 inline bool IsEarly(const void* p) {
   return static_cast<size_t>(static_cast<const char*>(p) - early) < kEarlyBytes;
@@ -51,7 +51,7 @@ void* FindBelow(const char* symbol);
 
 // Whose operators are below: the C++ library's call malloc, those of an allocator bypass it.
 enum class Operators : uint8_t { kUnknown, kOfLibrary, kOfAllocator };
-extern Operators operators;
+extern Operators operators [[gnu::visibility("hidden")]];
 Operators FindOperators();
 inline bool OperatorsCallMalloc() {
   return __atomic_load_n(&operators, __ATOMIC_RELAXED) == Operators::kOfLibrary;

@@ -25,51 +25,74 @@ void* WithoutOperator(size_t size, size_t alignment) {
   return p;
 }
 
+// malloc itself in place of a function that only calls it.
+auto MallocOr(void* (*)(size_t)) { return direct.malloc; }
+template <class Function>
+Function MallocOr(Function calls) {
+  return calls;
+}
+auto FreeOr(void (*)(void*)) { return direct.free; }
+template <class Function>
+Function FreeOr(Function calls) {
+  return calls;
+}
+
 template <class Function>
 void Keep(Function& below, Function found) {
-  __atomic_store_n(&below, found, __ATOMIC_RELAXED);
+  __atomic_store_n(&below, found, __ATOMIC_RELEASE);
 }
 
 }  // namespace
 
-// Each symbol has a pointer to the operator below, and at first to a function that looks for it.
-// Where that is the C++ library's, malloc is called instead, unless it fails.
-#define NEW(symbol, parameters, arguments, alignment)                                         \
-  static void* Find##symbol parameters;                                                       \
-  static void*(*below##symbol)parameters = Find##symbol;                                      \
-  static void* Without##symbol parameters { return WithoutOperator(size, alignment); }        \
-  static void* Find##symbol parameters {                                                      \
-    auto* const found = Below<void*(*)parameters>(#symbol);                                   \
-    Keep(below##symbol, found == nullptr ? Without##symbol : found);                          \
-    return below##symbol arguments;                                                           \
-  }                                                                                           \
-  extern "C" GRANARY_EXPORT void* symbol parameters {                                         \
-    if ((alignment) == 1 && OperatorsCallMalloc()) {                                          \
-      void* const p = DirectMalloc(size + (size == 0));                                       \
-      if (!IsSampled(p)) return p; /* null is sampled */                                      \
-      if (AllocatedSampled(size + (size == 0), p) != nullptr) return p;                       \
-    }                                                                                         \
-    log.known = nullptr;                                                                      \
-    void* const p = below##symbol arguments;                                                  \
-    if (!IsSampled(p)) return p;                                                              \
-    return (alignment) == 1 ? AllocatedSampled(size, p) : AlignedSampled(size, alignment, p); \
+#define ALL_OF(...) __VA_ARGS__
+#define IS_PLAIN(alignment) (#alignment[0] == '1')
+
+// Each symbol calls through a pointer: the operator below, or malloc in place of the C++ library's
+// operator, and at first a function that looks for it. If malloc fails, that operator is called.
+// What is done for sampled objects has functions of its own, so that the symbols save no registers.
+#define NEW(symbol, parameters, arguments, alignment)                                     \
+  static void* Find##symbol parameters;                                                   \
+  static void*(*below##symbol)parameters = Find##symbol;                                  \
+  static void*(*operator##symbol)parameters;                                              \
+  static void* Without##symbol parameters { return WithoutOperator(size, alignment); }    \
+  static void* Malloc##symbol parameters { return direct.malloc(size); }                  \
+  static void* Find##symbol parameters {                                                  \
+    auto* const found = Below<void*(*)parameters>(#symbol);                               \
+    Keep(operator##symbol, found == nullptr ? Without##symbol : found);                   \
+    const bool is_malloc = IS_PLAIN(alignment) && OperatorsCallMalloc();                  \
+    Keep(below##symbol, is_malloc ? MallocOr(Malloc##symbol) : operator##symbol);         \
+    return below##symbol arguments;                                                       \
+  }                                                                                       \
+  [[gnu::noinline]] static void* Sampled##symbol(ALL_OF parameters, void* p) {            \
+    if (!IS_PLAIN(alignment)) return AlignedSampled(size, alignment, p);                  \
+    if (!OperatorsCallMalloc()) return AllocatedSampled(size, p);                         \
+    if (p != nullptr) return AllocatedSampled(size + (size == 0), p);                     \
+    p = operator##symbol arguments;                                                       \
+    return IsSampled(p) ? AllocatedSampled(size, p) : p;                                  \
+  }                                                                                       \
+  extern "C" GRANARY_EXPORT void* symbol parameters {                                     \
+    log.known = nullptr;                                                                  \
+    void* const p = below##symbol arguments;                                              \
+    return IsSampled(p) ? Sampled##symbol(ALL_OF arguments, p) : p; /* null is sampled */ \
   }
-#define DELETE(symbol, parameters, arguments)                        \
-  static void Find##symbol parameters;                               \
-  static void(*below##symbol) parameters = Find##symbol;             \
-  static void Without##symbol parameters { free(p); }                \
-  static void Find##symbol parameters {                              \
-    auto* const found = Below<void(*) parameters>(#symbol);          \
-    Keep(below##symbol, found == nullptr ? Without##symbol : found); \
-    below##symbol arguments;                                         \
-  }                                                                  \
-  [[gnu::noinline]] static void Freed##symbol parameters {           \
-    Freed(p, [=] { below##symbol arguments; });                      \
-  }                                                                  \
-  extern "C" GRANARY_EXPORT void symbol parameters noexcept {        \
-    if (OperatorsCallMalloc()) return Free(p);                       \
-    if (!IsSampled(p)) return below##symbol arguments;               \
-    Freed##symbol arguments;                                         \
+#define DELETE(symbol, parameters, arguments)                                  \
+  static void Find##symbol parameters;                                         \
+  static void(*below##symbol) parameters = Find##symbol;                       \
+  static void Without##symbol parameters { free(p); }                          \
+  static void Free##symbol parameters { direct.free(p); }                      \
+  static void Find##symbol parameters {                                        \
+    auto* const found = Below<void(*) parameters>(#symbol);                    \
+    auto* const otherwise = found == nullptr ? Without##symbol : found;        \
+    const bool is_free = OperatorsCallMalloc();                                \
+    Keep(below##symbol, is_free ? FreeOr(Free##symbol) : otherwise);           \
+    below##symbol arguments;                                                   \
+  }                                                                            \
+  [[gnu::noinline]] static void Sampled##symbol parameters {                   \
+    if (OperatorsCallMalloc()) return FreeSampled(p);                          \
+    Freed(p, [=] { below##symbol arguments; });                                \
+  }                                                                            \
+  extern "C" GRANARY_EXPORT void symbol parameters noexcept {                  \
+    return IsSampled(p) ? Sampled##symbol arguments : below##symbol arguments; \
   }
 #pragma GCC diagnostic ignored "-Wunused-parameter"  // of a function Without
 #include "operators.def"

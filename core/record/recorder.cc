@@ -41,8 +41,7 @@ constexpr unsigned kMostNamesakes = 1000;
 // Full buffers of a packer that is behind: what a thread fills in about ten milliseconds.
 constexpr uint32_t kMostWaiting = 256;
 
-struct State {
-  Shared shared;
+struct alignas(kPageBytes) State {
   int lock;
   uint32_t threads;
   uint32_t held;  // buffers that threads write into
@@ -50,26 +49,21 @@ struct State {
   Rest rest[kMaxRests];
 };
 
-State before_start;  // until the process has a page that fork clears
+State state;  // cleared in a child of fork, as `shared` is
 File file;
 uint64_t generation;  // of the last recording, in a parent or here
 pid_t recorded;       // the process of that recording
 pthread_key_t at_thread_end;
 void AtThreadEnd(void* log);
 
-State& StateOf(Shared* s) { return *reinterpret_cast<State*>(s); }
-
 class Lock {
  public:
-  explicit Lock(State& state) : word_(state.lock) {
-    while (__atomic_exchange_n(&word_, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+  Lock() {
+    while (__atomic_exchange_n(&state.lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
   }
-  ~Lock() { __atomic_store_n(&word_, 0, __ATOMIC_RELEASE); }
+  ~Lock() { __atomic_store_n(&state.lock, 0, __ATOMIC_RELEASE); }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
-
- private:
-  int& word_;
 };
 
 class KeepErrno {
@@ -80,14 +74,12 @@ class KeepErrno {
   int value_ = errno;
 };
 
-bool MakeClearedPage() {
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t bytes = (sizeof(State) + page - 1) & ~(page - 1);
-  void* const memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED || madvise(memory, bytes, MADV_WIPEONFORK) != 0) return false;
-  __atomic_store_n(&shared, static_cast<Shared*>(memory), __ATOMIC_RELEASE);
-  granary_record_switch = &shared->generation;
+bool ClearInChildren() {
+  if (madvise(&shared, sizeof shared, MADV_WIPEONFORK) != 0 ||
+      madvise(&state, sizeof state, MADV_WIPEONFORK) != 0) {
+    return false;
+  }
+  granary_record_switch = &shared.generation;
   return true;
 }
 
@@ -130,9 +122,9 @@ bool Waits() {
   return true;
 }
 
-void Stopped(State& state) {
-  __atomic_store_n(&state.shared.generation, kOff, __ATOMIC_RELEASE);
-  __atomic_store_n(&state.shared.skipped, kOff, __ATOMIC_RELEASE);
+void Stopped() {
+  __atomic_store_n(&shared.generation, kOff, __ATOMIC_RELEASE);
+  __atomic_store_n(&shared.skipped, kOff, __ATOMIC_RELEASE);
 }
 
 void StartStacks() {
@@ -148,26 +140,26 @@ void StartWritten() {
 }
 
 // Decides whether this process is recorded. Called with the state's lock held by one thread.
-void Start(State& state) {
+void Start() {
   const bool forked = generation != 0 && recorded != getpid();
   if (forked) file.Drop();
   state.rests = 0;  // of an earlier file, which stays mapped: a thread may be writing into it
   state.held = 0;
-  if (Waits() || !CreateFile(forked)) return Stopped(state);
+  if (Waits() || !CreateFile(forked)) return Stopped();
   const uint64_t sample = NumberIn("GRANARY_RECORD_SAMPLE", 1);
   file.header().sample = sample == 0 ? 1 : sample;
   file.header().forked = forked;
   StartStacks();
   StartWritten();
-  state.shared.skipped = ~(~uint64_t{0} / file.header().sample);
-  state.shared.clock = file.header().first.ticks;
+  shared.skipped = ~(~uint64_t{0} / file.header().sample);
+  shared.clock = file.header().first.ticks;
   if (generation == 0) pthread_key_create(&at_thread_end, AtThreadEnd);
   recorded = getpid();
-  __atomic_store_n(&state.shared.generation, ++generation, __ATOMIC_RELEASE);
+  __atomic_store_n(&shared.generation, ++generation, __ATOMIC_RELEASE);
 }
 
 void MoveClock(uint64_t to) {
-  uint64_t& clock = shared->clock;
+  uint64_t& clock = shared.clock;
   uint64_t last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
   while (to > last && !__atomic_compare_exchange_n(&clock, &last, to, true, __ATOMIC_RELAXED,
                                                    __ATOMIC_RELAXED)) {
@@ -178,7 +170,7 @@ void MoveClock(uint64_t to) {
 uint64_t TimeOfNextBuffer(Log& log) {
   Advance(log);
   if (log.words.buffer() != nullptr) MoveClock(log.words.ticks() + 1);
-  return __atomic_load_n(&shared->clock, __ATOMIC_RELAXED);
+  return __atomic_load_n(&shared.clock, __ATOMIC_RELAXED);
 }
 
 void BeginBuffer(Log& log, uint32_t row, uint64_t ticks) {
@@ -191,7 +183,7 @@ void BeginBuffer(Log& log, uint32_t row, uint64_t ticks) {
 // The following functions are called with the state's lock held.
 
 // A buffer that is free, or that may be made for the packer to have time. kNoBuffer: neither.
-uint32_t FreeBuffer(State& state) {
+uint32_t FreeBuffer() {
   Header& header = file.header();
   const uint32_t row = TakeBuffer(header);
   const uint64_t most = header.max_chunks < kMostWaiting ? header.max_chunks : kMostWaiting;
@@ -201,9 +193,9 @@ uint32_t FreeBuffer(State& state) {
 
 // Leaves the thread's full buffer to the packer of another process and begins a free one. False:
 // there is none, or the packer is slower than the threads.
-bool HandOver(Log& log, State& state) {
+bool HandOver(Log& log) {
   if (__atomic_load_n(&file.header().packer, __ATOMIC_RELAXED) == 0) return false;
-  const uint32_t row = FreeBuffer(state);
+  const uint32_t row = FreeBuffer();
   if (row == kNoBuffer) return false;
   const uint64_t ticks = TimeOfNextBuffer(log);
   SetBuffer(file.header(), log.row, BufferState::kFull);
@@ -211,7 +203,7 @@ bool HandOver(Log& log, State& state) {
   return true;
 }
 
-bool FirstBuffer(Log& log, State& state) {
+bool FirstBuffer(Log& log) {
   uint32_t row = TakeBuffer(file.header());
   if (row == kNoBuffer && MakeBuffers(file)) row = TakeBuffer(file.header());
   if (row == kNoBuffer) return false;
@@ -222,7 +214,7 @@ bool FirstBuffer(Log& log, State& state) {
 }
 
 // A chunk with room, for a thread that packs its events.
-bool NextChunk(Log& log, State& state) {
+bool NextChunk(Log& log) {
   if (log.packed.end() != nullptr) file.Finish(log.packed.end(), log.words.ticks());
   if ((log.packed.at() == nullptr || file.IsInUse()) && state.rests > 0) {
     const Rest rest = state.rest[--state.rests];
@@ -236,23 +228,23 @@ bool NextChunk(Log& log, State& state) {
   return true;
 }
 
-void Join(Log& log, State& state) {
+void Join(Log& log) {
   log.words.Leave();
   log.packed.Leave();
-  log.generation = state.shared.generation;
+  log.generation = shared.generation;
   log.thread = state.threads++;
   log.Clear(Log::kDetailed);
   if (stacks.on() || written.on()) log.Set(Log::kDetailed);
 }
 
 // Without the lock: the thread packs the events of its buffer by itself.
-bool PackOwn(Log& log, State& state) {
+bool PackOwn(Log& log) {
   uint8_t* const buffer = log.words.buffer();
   while (!PackBuffer(buffer, log.words.at(), log.packed)) {
-    Lock lock(state);
-    if (log.generation != state.shared.generation) return false;
-    if (!NextChunk(log, state)) {
-      Stopped(state);
+    Lock lock;
+    if (log.generation != shared.generation) return false;
+    if (!NextChunk(log)) {
+      Stopped();
       return false;
     }
   }
@@ -265,31 +257,30 @@ bool PackOwn(Log& log, State& state) {
 bool MakeRoom(Log& log) {
   const KeepErrno keep;
   if (environ == nullptr) return false;  // the C library is not ready; the loader allocates
-  if (shared == &before_start.shared && !MakeClearedPage()) {
-    Stopped(before_start);
+  if (granary_record_switch == nullptr && !ClearInChildren()) {
+    Stopped();
     return false;
   }
-  State& state = StateOf(shared);
   {
-    Lock lock(state);
-    if (state.shared.generation == 0) Start(state);
-    if (state.shared.generation == kOff) return false;
-    if (log.generation != state.shared.generation) Join(log, state);
+    Lock lock;
+    if (shared.generation == 0) Start();
+    if (shared.generation == kOff) return false;
+    if (log.generation != shared.generation) Join(log);
     if (log.words.HasRoom()) return true;
     if (log.words.buffer() == nullptr) {
-      const bool has_room = FirstBuffer(log, state);
-      if (!has_room) Stopped(state);
+      const bool has_room = FirstBuffer(log);
+      if (!has_room) Stopped();
       return has_room;
     }
-    if (HandOver(log, state)) return true;
+    if (HandOver(log)) return true;
   }
-  if (!PackOwn(log, state)) return false;
+  if (!PackOwn(log)) return false;
   BeginBuffer(log, log.row, TimeOfNextBuffer(log));
   return true;
 }
 
 // Leaves the buffer to the packer, or to further threads without events. False: it cannot.
-bool LeaveBuffer(Log& log, State& state) {
+bool LeaveBuffer(Log& log) {
   Header& header = file.header();
   const bool has_events = !log.words.IsEmpty();
   const bool to_packer = has_events && __atomic_load_n(&header.packer, __ATOMIC_RELAXED) != 0 &&
@@ -301,28 +292,27 @@ bool LeaveBuffer(Log& log, State& state) {
   return true;
 }
 
-void LeaveChunk(Log& log, State& state) {
+void LeaveChunk(Log& log) {
   if (log.packed.HasRoom() && state.rests < kMaxRests) {
     state.rest[state.rests++] = {log.packed.at(), log.packed.end()};
   } else if (log.packed.end() != nullptr) {
-    file.Finish(log.packed.end(), state.shared.clock);
+    file.Finish(log.packed.end(), shared.clock);
   }
   log.packed.Leave();
 }
 
 void AtThreadEnd(void* of_thread) {
   Log& ended = *static_cast<Log*>(of_thread);
-  State& state = StateOf(shared);
   if (ended.Is(Log::kBusy)) return;
   ended.Set(Log::kBusy);
   const auto leave = [&] {
-    Lock lock(state);
-    return ended.generation != state.shared.generation || LeaveBuffer(ended, state);
+    Lock lock;
+    return ended.generation != shared.generation || LeaveBuffer(ended);
   };
-  if (!leave() && PackOwn(ended, state)) leave();
+  if (!leave() && PackOwn(ended)) leave();
   {
-    Lock lock(state);
-    if (ended.generation == state.shared.generation) LeaveChunk(ended, state);
+    Lock lock;
+    if (ended.generation == shared.generation) LeaveChunk(ended);
   }
   ended.words.Leave();
   ended.Clear(Log::kBusy);
@@ -337,8 +327,7 @@ __attribute__((constructor)) void AtLoad() {
 }
 
 __attribute__((destructor)) void AtExit() {
-  Shared& s = *shared;
-  if (s.generation == generation && generation != 0) file.header().last = Now();
+  if (shared.generation == generation && generation != 0) file.header().last = Now();
 }
 
 void CountLost() {
@@ -347,10 +336,10 @@ void CountLost() {
 
 }  // namespace
 
-Shared* shared = &before_start.shared;
+Shared shared;
 
 bool Prepare(Log& log, const void* p) {
-  if (__atomic_load_n(&shared->generation, __ATOMIC_RELAXED) == kOff) return false;
+  if (__atomic_load_n(&shared.generation, __ATOMIC_RELAXED) == kOff) return false;
   if (log.Is(Log::kBusy)) {
     CountLost();
     return false;
@@ -366,16 +355,15 @@ bool Begin() {
   Log& l = log;
   if (l.Is(Log::kBusy)) return false;
   l.Set(Log::kBusy);
-  __atomic_store_n(&shared->skipped, 0, __ATOMIC_RELEASE);
-  __atomic_store_n(&shared->generation, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&shared.skipped, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&shared.generation, 0, __ATOMIC_RELEASE);
   const bool begun = MakeRoom(l);
   l.Clear(Log::kBusy);
   return begun;
 }
 
 uint8_t* ChunkOf(uint32_t thread) {
-  State& state = StateOf(shared);
-  Lock lock(state);
+  Lock lock;
   uint8_t* const chunk = file.NewChunk();
   if (chunk != nullptr) *reinterpret_cast<ChunkHeader*>(chunk) = {thread, Form::kPacked, 0};
   return chunk;

@@ -28,8 +28,15 @@ struct Log {
   Encoder packed;       // the thread's chunk, if it packs its events by itself
 };
 
-// Shared by all threads. In memory that the kernel clears in a child of fork.
-struct alignas(64) Shared {
+// At least a page, on every kernel.
+#if defined(__aarch64__)
+inline constexpr size_t kPageBytes = 64 << 10;
+#else
+inline constexpr size_t kPageBytes = 4 << 10;
+#endif
+
+// Shared by all threads. On pages of its own, which the kernel clears in a child of fork.
+struct alignas(kPageBytes) Shared {
   uint64_t generation;  // 0: to be decided, kOff: nothing is recorded
   // An object whose hash is among the so many highest is not in the file; all, while nothing is
   // recorded. Zero until that is decided.
@@ -39,7 +46,7 @@ struct alignas(64) Shared {
 inline constexpr uint64_t kOff = ~uint64_t{0};
 
 extern constinit thread_local Log log __attribute__((tls_model("initial-exec")));
-extern Shared* shared;
+extern Shared shared [[gnu::visibility("hidden")]];
 
 // A new chunk for the text of a thread that is none; nullptr if the file is full.
 uint8_t* ChunkOf(uint32_t thread);
@@ -48,7 +55,7 @@ void Advance(Log& log);
 
 // All that a call costs whose object is not recorded.
 inline bool IsSampled(const void* p) {
-  return (reinterpret_cast<uintptr_t>(p) >> 3) * 0x9E3779B97F4A7C15u <= ~shared->skipped;
+  return reinterpret_cast<uintptr_t>(p) * 0x9E3779B97F4A7C15u <= ~shared.skipped;
 }
 
 // Begins a recording in a running process, in a new file. False, with a message, if that fails.
@@ -58,7 +65,7 @@ bool Prepare(Log& log, const void* p);
 
 // Writes an event that is a word, if nothing else is to be done. p is sampled.
 inline bool PutWord(Log& log, Kind kind, size_t size, const void* p) {
-  const Shared& s = *shared;
+  const Shared& s = shared;
   const auto address = reinterpret_cast<uintptr_t>(p);
   if (__builtin_expect(log.words.IsAtPause() || log.closed != 0, 0)) return false;
   if (__builtin_expect(s.generation != log.generation, 0)) return false;
@@ -75,7 +82,7 @@ inline bool PutWord(Log& log, Kind kind, size_t size, const void* p) {
 // Any other event. p is sampled.
 template <class Write>
 inline void Record(Log& log, const void* p, Write write) {
-  const Shared& s = *shared;
+  const Shared& s = shared;
   if (s.generation == log.generation && !log.Is(Log::kBusy) && log.words.HasRoom()) {
     log.Set(Log::kBusy);
   } else if (!Prepare(log, p)) {
