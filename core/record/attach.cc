@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/compiler.h"
 #include "next.h"
@@ -19,8 +20,14 @@ namespace granary::record {
 namespace {
 
 constexpr size_t kSettingsBytes = 8192;
-char settings[kSettingsBytes];  // NAME=value, each ends with 0, the last with two
-bool attached;
+
+// NAME=value, each ends with 0, the last with two. Those of a process that was started with the
+// recorder are a copy, as some programs overwrite their environment with a title; `granary record
+// PID` reads it.
+char given[kSettingsBytes];
+extern "C" GRANARY_EXPORT char granary_record_settings[kSettingsBytes];
+char granary_record_settings[kSettingsBytes];
+bool attached, copied;
 
 // False: they are too long.
 bool KeepSettings(const char* from) {
@@ -29,16 +36,32 @@ bool KeepSettings(const char* from) {
     length += strlen(from + length) + 1;
     if (length >= kSettingsBytes) return false;
   }
-  memcpy(settings, from, length + 1);
+  memcpy(given, from, length + 1);
   return true;
+}
+
+void CopyEnvironment() {
+  constexpr char kPrefix[] = "GRANARY_RECORD";
+  size_t length = 0;
+  for (char** row = environ; *row != nullptr; ++row) {
+    const size_t bytes = strlen(*row) + 1;
+    if (strncmp(*row, kPrefix, sizeof kPrefix - 1) != 0) continue;
+    if (length + bytes >= kSettingsBytes) break;
+    memcpy(granary_record_settings + length, *row, bytes);
+    length += bytes;
+  }
 }
 
 }  // namespace
 
 const char* Setting(const char* name) {
-  if (!attached) return getenv(name);
+  if (!attached && !copied) {
+    copied = true;
+    CopyEnvironment();
+  }
   const size_t length = strlen(name);
-  for (const char* at = settings; *at != 0; at += strlen(at) + 1) {
+  for (const char* at = attached ? given : granary_record_settings; *at != 0;
+       at += strlen(at) + 1) {
     if (strncmp(at, name, length) == 0 && at[length] == '=') return at + length + 1;
   }
   return nullptr;

@@ -27,6 +27,12 @@ const (
 	switchOff    = math.MaxUint64
 )
 
+// The variables of a process that was started with the recorder (core/record/attach.cc): each ends with 0, the last with two.
+const (
+	settingsSymbol = "granary_record_settings"
+	settingsBytes  = 8192
+)
+
 // process tells whether the arguments are a process instead of a program.
 func process(env cli.Env, args []string) (int, bool) {
 	if len(args) != 1 {
@@ -146,11 +152,65 @@ func recordingOf(proc procfs.FS, pid int) (string, error) {
 	if err != nil {
 		return "", proc.Explain(pid, err)
 	}
-	i := slices.IndexFunc(environ, func(row string) bool { return strings.HasPrefix(row, "GRANARY_RECORD=/") })
-	if i < 0 {
-		return "", nil
+	if path := recordingIn(environ); path != "" {
+		return path, nil
 	}
-	return strings.TrimPrefix(environ[i], "GRANARY_RECORD="), nil
+	r, err := findRecorder(proc, pid) // redis-server and others overwrite their environment
+	if err != nil || r == nil {
+		return "", err
+	}
+	kept := make([]byte, settingsBytes)
+	if err := r.read(settingsSymbol, kept); err != nil {
+		return "", err
+	}
+	return recordingIn(strings.Split(string(kept), "\x00")), nil
+}
+
+func recordingIn(environ []string) string {
+	for _, row := range environ {
+		if path, found := strings.CutPrefix(row, "GRANARY_RECORD="); found && filepath.IsAbs(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// A recorder is the library in another process.
+type recorder struct {
+	proc  procfs.FS
+	pid   int
+	start uint64   // of its first byte
+	files []string // the first of them that can be read is it; the name of one that was replaced leads elsewhere
+}
+
+// findRecorder is nil where the process has none.
+func findRecorder(proc procfs.FS, pid int) (*recorder, error) {
+	maps, err := proc.Maps(pid)
+	if err != nil {
+		return nil, proc.Explain(pid, err)
+	}
+	i := slices.IndexFunc(maps, func(m procfs.Mapping) bool { return filepath.Base(m.Path) == preload.RecorderName && m.Offset == 0 })
+	if i < 0 {
+		return nil, nil
+	}
+	m := maps[i]
+	return &recorder{proc, pid, m.Start, []string{proc.Path(pid, fmt.Sprintf("map_files/%x-%x", m.Start, m.End)), m.Path}}, nil
+}
+
+func (r *recorder) read(symbol string, to []byte) error {
+	offset, err := symbolIn(symbol, r.files...)
+	if err != nil {
+		return err
+	}
+	memory, err := os.Open(r.proc.Path(r.pid, "mem"))
+	if err != nil {
+		return r.proc.Explain(r.pid, err)
+	}
+	defer memory.Close()
+	if _, err := memory.ReadAt(to, int64(r.start+offset)); err != nil {
+		return fmt.Errorf("read the recorder of process %d: %w", r.pid, err)
+	}
+	return nil
 }
 
 // A control is the recorder's switch in another process.
@@ -170,37 +230,30 @@ func (c control) set(value uint64) error {
 }
 
 func findSwitch(proc procfs.FS, pid int) (control, error) {
-	maps, err := proc.Maps(pid)
-	if err != nil {
-		return control{}, proc.Explain(pid, err)
-	}
-	i := slices.IndexFunc(maps, func(m procfs.Mapping) bool { return filepath.Base(m.Path) == preload.RecorderName && m.Offset == 0 })
-	if i < 0 {
-		return control{}, fmt.Errorf("process %d has dropped the recorder: it is static, or removed LD_PRELOAD", pid)
-	}
-	offset, err := symbolIn(proc.Path(pid, fmt.Sprintf("map_files/%x-%x", maps[i].Start, maps[i].End)), maps[i].Path)
+	r, err := findRecorder(proc, pid)
 	if err != nil {
 		return control{}, err
+	}
+	if r == nil {
+		return control{}, fmt.Errorf("process %d has dropped the recorder: it is static, or removed LD_PRELOAD", pid)
+	}
+	var pointer [8]byte
+	if err := r.read(switchSymbol, pointer[:]); err != nil {
+		return control{}, err
+	}
+	address := int64(binary.LittleEndian.Uint64(pointer[:]))
+	if address <= 0 {
+		return control{}, fmt.Errorf("the recorder of process %d has not started: try again", pid)
 	}
 	memory, err := os.OpenFile(proc.Path(pid, "mem"), os.O_RDWR, 0)
 	if err != nil {
 		return control{}, proc.Explain(pid, err)
 	}
-	var pointer [8]byte
-	if _, err := memory.ReadAt(pointer[:], int64(maps[i].Start+offset)); err != nil {
-		memory.Close()
-		return control{}, fmt.Errorf("read the recorder of process %d: %w", pid, err)
-	}
-	address := int64(binary.LittleEndian.Uint64(pointer[:]))
-	if address <= 0 {
-		memory.Close()
-		return control{}, fmt.Errorf("the recorder of process %d has not started: try again", pid)
-	}
 	return control{memory, address}, nil
 }
 
-// symbolIn is the offset of the switch in the first of the files that can be read; the name of one that was replaced leads elsewhere.
-func symbolIn(paths ...string) (uint64, error) {
+// symbolIn is the offset of a symbol in the first of the files that can be read.
+func symbolIn(symbol string, paths ...string) (uint64, error) {
 	var f *elf.File
 	var err error
 	for _, path := range paths {
@@ -217,7 +270,7 @@ func symbolIn(paths ...string) (uint64, error) {
 		return 0, fmt.Errorf("read the recorder: %w", err)
 	}
 	for _, s := range symbols {
-		if s.Name == switchSymbol && s.Section != elf.SHN_UNDEF {
+		if s.Name == symbol && s.Section != elf.SHN_UNDEF {
 			return s.Value, nil
 		}
 	}

@@ -86,3 +86,33 @@ func TestARunningProcessIsRecorded(t *testing.T) {
 		t.Errorf("--sample: %v", err)
 	}
 }
+
+// As redis-server does with its title.
+const titled = `
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern char** environ;
+int main(void) {
+  for (char** row = environ; *row; ++row) memset(*row, 0, strlen(*row));
+  for (int i = 0; i < 6000; ++i) {
+    free(malloc(7311));
+    usleep(1000);
+  }
+  return 0;
+}`
+
+func TestAProgramThatOverwritesItsEnvironmentIsSwitchedOn(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(testkit.Compile(t, titled, "-fno-builtin", "-w"))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+testkit.Recorder(t), "GRANARY_RECORD="+filepath.Join(dir, "raw"), "GRANARY_RECORD_WAIT=1")
+	testkit.StartProcess(t, cmd)
+	testkit.Await(t, cmd.Process.Pid, "S")
+	out := filepath.Join(dir, "out")
+	if said, err := attached(t, cmd.Process.Pid, "--seconds", "0.4", "-o", out); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if g := ofSize(summary(t, out), 7311); g.Objects == 0 {
+		t.Errorf("%+v", g)
+	}
+}

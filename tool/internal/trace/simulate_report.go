@@ -85,8 +85,12 @@ func (r Report) advice(w io.Writer) {
 	if r.Goal == "speed" {
 		goal = "the least cost"
 	}
-	term.Line(w, "For %s:", goal)
-	fmt.Fprintf(w, "GRANARY_CONF=%s\n", cmp.Or(r.Chosen, "''"))
+	if r.Chosen == "" {
+		term.Line(w, "For %s: the defaults, without GRANARY_CONF.", goal)
+	} else {
+		term.Line(w, "For %s:", goal)
+		fmt.Fprintf(w, "GRANARY_CONF=%s\n", r.Chosen)
+	}
 	if r.ChosenClasses != classNames[0] {
 		term.Line(w, "with %s size classes, which a library has only if it is built with them.", r.ChosenClasses)
 	}
