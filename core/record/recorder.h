@@ -53,9 +53,12 @@ uint8_t* ChunkOf(uint32_t thread);
 // Moves the clock on. A thread calls it every 64 words.
 void Advance(Log& log);
 
-// All that a call costs whose object is not recorded.
+// The hash is a product, all that a call costs whose object is not recorded. Of objects at equal
+// distances up to 4 KiB this factor takes a sample that is about as even as a random one, or more.
+// The golden ratio does not: one object in 1000 varied up to five times as much.
+inline constexpr uint64_t kHashFactor = 0xE56ABD72FB710735;
 inline bool IsSampled(const void* p) {
-  return reinterpret_cast<uintptr_t>(p) * 0x9E3779B97F4A7C15u <= ~shared.skipped;
+  return reinterpret_cast<uintptr_t>(p) * kHashFactor <= ~shared.skipped;
 }
 
 // Begins a recording in a running process, in a new file. False, with a message, if that fails.

@@ -49,3 +49,28 @@ int main(void) {
 		}
 	}
 }
+
+// Objects of one size, one beside the other: their hashes must not be near each other, or a sample holds none of them, or
+// three times as many as it should.
+func TestASampleOfNeighboursIsEven(t *testing.T) {
+	const source = `
+#include <stdlib.h>
+static void* keep[30000];
+int main(void) {
+  static const int sizes[] = {24, 100, 136, 888, 1000};
+  for (int s = 0; s < 5; ++s) {
+    for (int i = 0; i < 30000; ++i) keep[i] = malloc(sizes[s]);
+    for (int i = 0; i < 30000; ++i) free(keep[i]);
+  }
+  return 0;
+}`
+	program := testkit.Compile(t, source, "-fno-builtin")
+	for range 6 { // at other addresses each time
+		s := summary(t, recordTrace(t, nil, "--sample", "1000", program).out)
+		for _, size := range []uint64{24, 100, 136, 888, 1000} {
+			if n := ofSize(s, size).Objects; n < 15 || n > 45 {
+				t.Errorf("%d of 30,000 objects of %d bytes are in a sample of one in 1000", n, size)
+			}
+		}
+	}
+}
