@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ var Commands = []cli.Command{
 		Setup: infoSetup,
 	},
 	{
-		Name: "trace top", Usage: "FILE [--stacks] [--by peak|bytes|objects|end] [--rows N]", Summary: "show which sizes or stacks of a trace allocate most", Takes: cli.Files,
+		Name: "trace top", Usage: "FILE [--stacks] [--by peak|bytes|objects|end] [--rows N] [--json]", Summary: "show which sizes or stacks of a trace allocate most", Takes: cli.Files,
 		Examples: []cli.Example{
 			{Line: "trace top trace.gtr --by objects", Does: "the most frequent sizes first"},
 			{Line: "trace top trace.gtr --stacks", Does: "the stacks with the most live bytes at the peak, of a trace with stacks"},
@@ -123,37 +124,63 @@ func topSetup(fs *pflag.FlagSet) cli.Action {
 	by := fs.String("by", "peak", "the `order`: peak (bytes live at the peak), bytes (requested in all), objects, end (bytes live at the end)")
 	rows := fs.Int("rows", 20, "print so many `rows`")
 	stacks := fs.Bool("stacks", false, "list the stacks of the allocations instead of the sizes")
+	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes, times nanoseconds")
 	return summarized(func(env cli.Env, s Summary) error {
 		order, ok := orders[*by]
 		if !ok {
 			return cli.Usagef("--by %s is no order: give peak, bytes, objects or end", *by)
 		}
-		groups, t := s.BySize, term.Table{Header: []string{" SIZE"}}
+		groups := s.BySize
 		if *stacks {
-			if len(s.ByStack) == 0 {
+			if groups = s.ByStack; len(groups) == 0 {
 				return errors.New("the trace holds no stacks: record it with `granary record --stacks`")
 			}
-			groups, t.Fold = s.ByStack, true
-			t.Header = nil
-		}
-		t.Header = append(t.Header, " OBJECTS", " BYTES", " LIVE AT PEAK", " OF PEAK", " LIVE AT END")
-		if *stacks {
-			t.Header, t.Spare = append(t.Header, "STACK"), []int{1, 4}
 		}
 		slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(order(b), order(a)) })
-		for _, g := range groups[:min(max(0, *rows), len(groups))] {
-			row := []string{term.Count(g.Objects), term.Bytes(g.Bytes), term.Bytes(g.AtPeak.Bytes),
-				term.Percent(float64(g.AtPeak.Bytes), float64(s.Peak.Bytes)), term.Bytes(g.EndBytes)}
-			if *stacks {
-				row = append(row, s.Header.StackOf(g.Stack, shownFrames))
-			} else {
-				row = append([]string{term.Count(g.Size)}, row...)
-			}
-			t.Rows = append(t.Rows, row)
+		groups = groups[:min(max(0, *rows), len(groups))]
+		if *asJSON {
+			return term.JSON(env.Stdout, topRows(s.Header, groups))
 		}
-		t.Write(env.Stdout, width(env.Stdout))
+		writeTop(env.Stdout, s, groups, *stacks)
 		return nil
 	})
+}
+
+// A topRow is a row of `trace top --json`.
+type topRow struct {
+	Group
+	Functions string `json:"stack,omitempty"`
+}
+
+func topRows(h Header, groups []Group) []topRow {
+	rows := make([]topRow, len(groups))
+	for i, g := range groups {
+		rows[i].Group = g
+		if g.Stack != 0 {
+			rows[i].Functions = h.StackOf(g.Stack, math.MaxInt)
+		}
+	}
+	return rows
+}
+
+func writeTop(w io.Writer, s Summary, groups []Group, stacks bool) {
+	t := term.Table{Header: []string{" OBJECTS", " BYTES", " LIVE AT PEAK", " OF PEAK", " LIVE AT END"}}
+	if stacks {
+		t.Header, t.Fold, t.Spare = append(t.Header, "STACK"), true, []int{1, 4}
+	} else {
+		t.Header = append([]string{" SIZE"}, t.Header...)
+	}
+	for _, g := range groups {
+		row := []string{term.Count(g.Objects), term.Bytes(g.Bytes), term.Bytes(g.AtPeak.Bytes),
+			term.Percent(float64(g.AtPeak.Bytes), float64(s.Peak.Bytes)), term.Bytes(g.EndBytes)}
+		if stacks {
+			row = append(row, s.Header.StackOf(g.Stack, shownFrames))
+		} else {
+			row = append([]string{term.Count(g.Size)}, row...)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Write(w, width(w))
 }
 
 // shownFrames is how many functions of a stack are listed.

@@ -15,7 +15,7 @@ import (
 
 // diff is the command `granary trace diff`.
 var diff = cli.Command{
-	Name: "trace diff", Usage: "BEFORE AFTER [--by peak|bytes|objects|end] [--rows N]", Summary: "compare two traces of a program", Takes: cli.Files,
+	Name: "trace diff", Usage: "BEFORE AFTER [--by peak|bytes|objects|end] [--rows N] [--json]", Summary: "compare two traces of a program", Takes: cli.Files,
 	About:    "Totals first, then the sizes that changed, the largest change first. compare compares profiles, bench compare measurements.",
 	Examples: []cli.Example{{Line: "trace diff before.gtr after.gtr --by objects", Does: "which sizes are allocated more often, which less"}},
 	Setup:    diffSetup,
@@ -23,8 +23,16 @@ var diff = cli.Command{
 
 // A Change compares a size in two traces.
 type Change struct {
-	Size          uint64
-	Before, After Group
+	Size   uint64 `json:"size"`
+	Before Group  `json:"before"`
+	After  Group  `json:"after"`
+}
+
+// A Difference is what `trace diff --json` prints.
+type Difference struct {
+	Before Summary  `json:"before"`
+	After  Summary  `json:"after"`
+	Sizes  []Change `json:"sizes"`
 }
 
 // Changes are the sizes of both summaries whose figure differs, the largest difference first.
@@ -59,6 +67,7 @@ func Changes(before, after Summary, figure func(Group) uint64) []Change {
 func diffSetup(fs *pflag.FlagSet) cli.Action {
 	by := fs.String("by", "peak", "the `figure` to compare: peak (bytes live at the peak), bytes (requested in all), objects, end (bytes live at the end)")
 	rows := fs.Int("rows", 20, "print so many `sizes`")
+	asJSON := fs.Bool("json", false, "print JSON; sizes are bytes, times nanoseconds")
 	return cli.Arguments(2, 2, "the files of two traces", func(_ context.Context, env cli.Env, args []string) error {
 		figure, ok := orders[*by]
 		if !ok {
@@ -75,12 +84,18 @@ func diffSetup(fs *pflag.FlagSet) cli.Action {
 		if a, b := before.Header.Sample, after.Header.Sample; a != b {
 			return fmt.Errorf("one trace has one object in %d, the other one in %d; record both with the same --sample", a, b)
 		}
-		writeDiff(env.Stdout, before, after, figure, *by, *rows)
+		changes := Changes(before, after, figure)
+		changes = changes[:min(max(0, *rows), len(changes))]
+		if *asJSON {
+			before.BySize, after.BySize, before.ByStack, after.ByStack = nil, nil, nil, nil
+			return term.JSON(env.Stdout, Difference{before, after, changes})
+		}
+		writeDiff(env.Stdout, before, after, changes, *by)
 		return nil
 	})
 }
 
-func writeDiff(w io.Writer, before, after Summary, figure func(Group) uint64, by string, rows int) {
+func writeDiff(w io.Writer, before, after Summary, changes []Change, by string) {
 	bytes, count := term.Bytes, term.Count
 	totals := term.Table{Header: []string{"TOTAL", " BEFORE", " AFTER", " CHANGE"}}
 	for _, row := range []struct {
@@ -104,10 +119,9 @@ func writeDiff(w io.Writer, before, after Summary, figure func(Group) uint64, by
 	if by == "objects" {
 		show = count
 	}
-	changes := Changes(before, after, figure)
 	sizes := term.Table{Header: []string{" SIZE", " BEFORE", " AFTER", " CHANGE"}}
-	for _, c := range changes[:min(max(0, rows), len(changes))] {
-		a, b := figure(c.Before), figure(c.After)
+	for _, c := range changes {
+		a, b := orders[by](c.Before), orders[by](c.After)
 		sizes.Rows = append(sizes.Rows, []string{count(c.Size), show(a), show(b), change(a, b)})
 	}
 	fmt.Fprintf(w, "\nSizes by %s\n", by)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -379,7 +380,7 @@ func TestChangesBetweenTraces(t *testing.T) {
 		t.Errorf("%+v", changes)
 	}
 	var out bytes.Buffer
-	writeDiff(&out, before, after, orders["peak"], "peak", 2)
+	writeDiff(&out, before, after, changes[:2], "peak")
 	for _, want := range []string{"peak live  ", "517 B", "827 B", "+60.0 %", "800", "new", "-100.0 %"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -422,6 +423,13 @@ func TestCommands(t *testing.T) {
 	}
 	if out, err := call(t, "trace diff", path, path); err != nil || !strings.Contains(out, "Sizes by peak") {
 		t.Errorf("%v\n%s", err, out)
+	}
+	for _, c := range Commands {
+		files := []string{path, path}[:1+strings.Count(c.Usage, "AFTER")]
+		out, err := call(t, c.Name, append(files, "--json")...)
+		if err != nil || !json.Valid([]byte(out)) || len(out) < 20 {
+			t.Errorf("%s --json: %v %.300s", c.Name, err, out)
+		}
 	}
 	if _, err := call(t, "trace top", path, "--by", "colour"); err == nil || !strings.Contains(err.Error(), "--by colour is no order") {
 		t.Error(err)
