@@ -46,6 +46,7 @@ void OnFirstUse() {
 __attribute__((constructor)) void OnLoad() {
   EnsureInit();
   StayLoaded();
+  Upkeep::MeasureThreadStorage();
   if (!options.prof && options.guard_sample == 0) return;
   unwind::Refresh();
   profiler::ApplyGuardSample();

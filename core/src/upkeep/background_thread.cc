@@ -1,4 +1,5 @@
 // The background thread: when it is started, what it does when it wakes, and what wakes it.
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -34,6 +35,18 @@ constexpr uint64_t kLeastPauseMicros = 20, kMostPauseMicros = 1000;
 constexpr size_t kBackgroundOffsetFrom = kMiB;  // growth that the background thread offsets
 constexpr uint64_t kLeastIntervalMillis = 10;   // between two rounds of its work
 constexpr uint32_t kRequestWordValue = 1;       // the constant value of granary_request_word
+constexpr size_t kStack = 64 * kKiB;            // that the background thread may use
+
+// What glibc takes from the stack of each thread: the thread-local storage of all modules.
+size_t thread_storage = 0;
+
+int AddStorage(dl_phdr_info* module, size_t, void*) {
+  for (size_t i = 0; i < module->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = module->dlpi_phdr[i];
+    if (header.p_type == PT_TLS) thread_storage += header.p_memsz + header.p_align;
+  }
+  return 0;
+}
 
 // How long the background thread may sleep while the heap allocates a region every `nanos`
 // nanoseconds, or has only begun to grow.
@@ -89,6 +102,8 @@ bool Upkeep::BackgroundIsWorthIt() noexcept {
   return earliest == 0 || Linux::NowMillis() >= earliest;
 }
 
+void Upkeep::MeasureThreadStorage() noexcept { dl_iterate_phdr(&AddStorage, nullptr); }
+
 void Upkeep::StartBackground() noexcept {
   wanted_.store(false, std::memory_order_relaxed);
   Background expected = Background::kNone;
@@ -101,7 +116,7 @@ void Upkeep::StartBackground() noexcept {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 64 * kKiB);
+    pthread_attr_setstacksize(&attributes, kStack + RoundUp(thread_storage, 4 * kKiB));
     pthread_t thread;
     started = pthread_create(&thread, &attributes, &Upkeep::BackgroundMain, this) == 0;
     pthread_attr_destroy(&attributes);

@@ -37,6 +37,10 @@ class Upkeep {
     cpus_ = Linux::Cpus();
   }
 
+  // Called once, when the program's modules are loaded and no other thread waits for the lock of
+  // their list.
+  static void MeasureThreadStorage() noexcept;
+
   // Called on every slow path, with no lock held.
   void Poll() noexcept {
     if (requests_.Pending()) [[unlikely]]
