@@ -6,6 +6,7 @@
 #include "config/options.h"
 #include "layers/layers.h"
 #include "profiler/call_stack.h"
+#include "profiler/fault_handlers.h"
 #include "profiler/guard_pool.h"
 #include "profiler/guard_report.h"
 
@@ -19,9 +20,6 @@ using State = GuardedObject::State;
 constinit profiler::GuardPool<Linux> pool;
 std::atomic<bool> installed{false};
 std::atomic<bool> reported{false};
-std::atomic<uint32_t> handling{0};  // the thread that runs the handler
-// Where a signal goes on to: the handler that was there last, and the one before all of them.
-struct sigaction previous, original;
 
 void Capture(GuardStack& stack) {
   const profiler::CallStack here;
@@ -97,63 +95,9 @@ void ReportFault(const void* p, const ucontext_t& context) {
   profiler::ReportGuard(NameOf(o, p, access), p, o, stack);
 }
 
-// As if this handler had never been there: the instruction faults again, or the signal is sent
-// again where no instruction did.
-void PassOn(struct sigaction& to, int signal, siginfo_t* info, void* context) {
-  const struct sigaction target = to;
-  if ((target.sa_flags & SA_RESETHAND) != 0) to = {};
-  if ((target.sa_flags & SA_SIGINFO) != 0) return target.sa_sigaction(signal, info, context);
-  if (target.sa_handler != SIG_DFL && target.sa_handler != SIG_IGN) {
-    return target.sa_handler(signal);
-  }
-  sigaction(signal, &target, nullptr);
-  if (info->si_code <= 0) raise(signal);
-}
-
-// A handler that the program installed later may call this one, which it found there.
-void Handle(int signal, siginfo_t* info, void* context) {
-  const uint32_t self = Linux::ThreadId();
-  if (handling.load(std::memory_order_relaxed) == self) {
-    return PassOn(original, signal, info, context);
-  }
-  if (info->si_code > 0 && pool.Holds(info->si_addr) && !reported.exchange(true)) {
-    ReportFault(info->si_addr, *static_cast<const ucontext_t*>(context));
-  }
-  const uint32_t before = handling.exchange(self, std::memory_order_relaxed);
-  PassOn(previous, signal, info, context);
-  handling.store(before, std::memory_order_relaxed);
-}
-
-bool IsMine(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == Handle;
-}
-
-// Puts the handler before the program's.
-void Install() {
-  struct sigaction now {};
-  if (sigaction(SIGSEGV, nullptr, &now) != 0 || IsMine(now)) return;
-  previous = now;
-  now.sa_sigaction = Handle;
-  now.sa_flags = SA_SIGINFO | SA_ONSTACK | (now.sa_flags & (SA_NODEFER | SA_RESTART));
-  sigaction(SIGSEGV, &now, nullptr);
-}
-
-// Goes before a handler that the program installed later, once it has stayed for some samples: one
-// that a probe of memory installs for a moment is left alone.
-void StayFirst() {
-  constexpr uint32_t kSettled = 16;
-  static std::atomic<uint32_t> behind{0};
-  struct sigaction now {};
-  if (sigaction(SIGSEGV, nullptr, &now) != 0) return;
-  if (IsMine(now)) return behind.store(0, std::memory_order_relaxed);
-  if (behind.fetch_add(1, std::memory_order_relaxed) >= kSettled) Install();
-}
-
-// Leaves a handler that the program has installed since.
-void Uninstall() {
-  struct sigaction now {};
-  if (sigaction(SIGSEGV, nullptr, &now) == 0 && IsMine(now)) {
-    sigaction(SIGSEGV, &previous, nullptr);
+void Inspect(const siginfo_t& info, const ucontext_t& context) {
+  if (info.si_code > 0 && pool.Holds(info.si_addr) && !reported.exchange(true)) {
+    ReportFault(info.si_addr, context);
   }
 }
 
@@ -176,10 +120,9 @@ bool Prepare() noexcept {
   if (wanted == installed.load(std::memory_order_acquire)) return wanted;
   if (wanted && !pool.Init(layers.metadata(), layers.pages().OsPage())) return false;
   if (wanted) {
-    Install();
-    original = previous;
+    fault_handlers::Install(Inspect);
   } else {
-    Uninstall();
+    fault_handlers::Uninstall();
   }
   installed.store(wanted, std::memory_order_release);
   return true;
@@ -188,7 +131,7 @@ bool Prepare() noexcept {
 void* Allocate(size_t size) noexcept {
   if (!installed.load(std::memory_order_acquire) || options.guard_sample == 0) return nullptr;
   if (layers.profile().Collects() || size > pool.MostBytes()) return nullptr;
-  StayFirst();
+  fault_handlers::StayFirst();
   const profiler::CallStack here;
   return pool.Allocate(size, Linux::ThreadId(), here.frames + here.first, here.end - here.first);
 }
