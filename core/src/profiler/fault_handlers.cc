@@ -61,13 +61,21 @@ size_t LevelOf(const struct sigaction& action) {
   return level;
 }
 
+// The program's handler runs on the stack that it asks for.
+int FlagsFor(const struct sigaction& program) {
+  const bool handles = (program.sa_flags & SA_SIGINFO) != 0 ||
+                       (program.sa_handler != SIG_DFL && program.sa_handler != SIG_IGN);
+  const int kept = program.sa_flags & (SA_NODEFER | SA_RESTART | SA_ONSTACK);
+  return SA_SIGINFO | (handles ? kept : kept | SA_ONSTACK);
+}
+
 void PutBefore(const struct sigaction& now) {
   const size_t used = count.load(std::memory_order_relaxed);
   const size_t level = used < kHandlers ? used : kHandlers - 1;
   below[level] = now;
   struct sigaction mine = now;
   mine.sa_sigaction = kHandler[level];
-  mine.sa_flags = SA_SIGINFO | SA_ONSTACK | (now.sa_flags & (SA_NODEFER | SA_RESTART));
+  mine.sa_flags = FlagsFor(now);
   sigaction(SIGSEGV, &mine, nullptr);
   count.store(level + 1, std::memory_order_relaxed);
 }

@@ -2,6 +2,7 @@
 // program installed after the guards', called, took away again, or left by siglongjmp.
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "../check.h"
 #include "../child.h"
@@ -90,6 +91,27 @@ void RecoversEachTime() {
   Fault();
 }
 
+void UseTheStack(int, siginfo_t*, void*) {
+  char much[64 << 10];
+  SayRaw("stack ", memset(Hide(much), 1, sizeof much) != nullptr ? 6 : 0);
+  signal(SIGSEGV, SIG_DFL);
+}
+
+// The thread has an alternate stack for other signals, and the handler does not ask for it.
+void KeepsItsStack() {
+  constexpr size_t kAlternate = 64 << 10;
+  char* const below = static_cast<char*>(
+      mmap(nullptr, 2 * kAlternate, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  CHECK(below != MAP_FAILED);
+  CHECK(mprotect(below + kAlternate, kAlternate, PROT_READ | PROT_WRITE) == 0);
+  stack_t stack{};
+  stack.ss_sp = below + kAlternate;
+  stack.ss_size = kAlternate;
+  CHECK(sigaltstack(&stack, nullptr) == 0);
+  Set(UseTheStack);
+  Fault();
+}
+
 // Runs `program` in a child, which must die by SIGSEGV after it said `expected`.
 void Expect(void (*program)(), const char* expected) {
   int ends[2];
@@ -125,5 +147,6 @@ int main() {
   Expect(RestoresTheFirstOfTwo, "first ");
   Expect(InstallsItAgain, "first ");
   Expect(RecoversEachTime, "recovered recovered recovered recovered recovered ");
+  Expect(KeepsItsStack, "stack ");
   Expect(RestoresWhatItFound, "");
 }
