@@ -81,7 +81,8 @@ const char* NameOf(const GuardedObject* o, const void* p, const char* access) {
                   : "access beyond an object";
 }
 
-void ReportFault(const void* p, const ucontext_t& context) {
+// Not inlined: a fault elsewhere must not need its stack, which may be a small alternate one.
+GRANARY_COLD void ReportFault(const void* p, const ucontext_t& context) {
   const char* access;
   const unwind::Registers start = RegistersOf(context, &access);
   uintptr_t frames[GuardStack::kMost];
