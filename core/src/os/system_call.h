@@ -1,6 +1,7 @@
 // Bare system calls: those of system_calls.def, and no others.
 #pragma once
 
+#include <sys/resource.h>  // musl's renames prlimit64 by a macro: in every file, or in none
 #include <sys/syscall.h>
 
 #include "base/bits.h"
