@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "pages/address_space.h"
+#include "pages/filled_regions.h"
 #include "pages/page_core.h"
 #include "pages/page_moves.h"
 #include "pages/transit.h"
@@ -17,10 +18,11 @@ class Blocks {
  public:
   using State = Tracker::State;
 
-  void Bind(PageCore<System>& core, Transit<System>& transit, AddressSpace<System>& space,
-            PageMoves<System>& moves) {
+  void Bind(PageCore<System>& core, Transit<System>& transit, FilledRegions<System>& filled,
+            AddressSpace<System>& space, PageMoves<System>& moves) {
     core_ = &core;
     transit_ = &transit;
+    filled_ = &filled;
     space_ = &space;
     moves_ = &moves;
   }
@@ -68,6 +70,7 @@ class Blocks {
         if (core_->figures.Exceeds(after - before)) return false;
         if (!Extend(head, DivideUp(bytes, kTrackerBytes))) return false;
       }
+      if (after > before) NoteTail(head, after);
       if (after > before) Use(head, before, after);
       if (after < before) Unuse(head, after, before, true);
       const bool shrinks = bytes < head->bytes;
@@ -96,6 +99,7 @@ class Blocks {
     }
     Tracker* const lost = offset == 0 ? head : core_->At(head, kept);
     core_->figures.TakeDirty(lost->ClearDirty());
+    lost->filled = false;
     const size_t count = head->trackers;
     head->trackers = static_cast<uint32_t>(kept);
     if (lost != head) lost->state = State::kAbandoned;
@@ -156,6 +160,13 @@ class Blocks {
     return dirty;
   }
 
+  // Called before the block's granules up to `end` are used.
+  void NoteTail(Tracker* head, size_t end) noexcept {
+    if (end % Tracker::kGranules == 0) return;
+    Tracker* const last = core_->At(head, end / Tracker::kGranules);
+    if (last->used_count == 0) filled_->Note(last);
+  }
+
   void Unuse(Tracker* head, size_t from, size_t to, bool dirty) noexcept {
     ForPieces(head, from, to, [dirty](Tracker* t, size_t first, size_t count) {
       t->Unuse(first, count);
@@ -190,7 +201,9 @@ class Blocks {
     core_->figures.MakeBlock(head->bytes);
     moves_->Prepare(head, head->bytes / kTrackerBytes, plan);
     Memory memory{head->base};
-    if (Use(head, 0, DivideUp(head->bytes, kGranule)) > 0) memory.dirty = ~uint64_t{0};
+    const size_t granules = DivideUp(head->bytes, kGranule);
+    NoteTail(head, granules);
+    if (Use(head, 0, granules) > 0) memory.dirty = ~uint64_t{0};
     return memory;
   }
 
@@ -203,6 +216,7 @@ class Blocks {
   // Called with the lock, when the block ends. Returns its number of trackers.
   size_t End(Tracker* head, bool dirty) noexcept {
     AwaitTail(head);
+    filled_->CountDirty(core_->At(head, (head->bytes - 1) / kTrackerBytes));
     Unuse(head, 0, DivideUp(head->bytes, kGranule), dirty);
     core_->figures.DropBlock(head->bytes);
     head->bytes = 0;
@@ -264,6 +278,7 @@ class Blocks {
 
   PageCore<System>* core_ = nullptr;
   Transit<System>* transit_ = nullptr;
+  FilledRegions<System>* filled_ = nullptr;
   AddressSpace<System>* space_ = nullptr;
   PageMoves<System>* moves_ = nullptr;
 };

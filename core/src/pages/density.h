@@ -9,10 +9,10 @@ namespace granary {
 
 enum class Density : bool { kSparse, kDense };
 
-// A block is dense if it leaves at most an eighth of its size untouched.
+// A block is dense if it leaves at most a quarter of its size untouched.
 constexpr Density DensityOf(size_t bytes) {
   const size_t untouched = RoundUp(bytes, kTrackerBytes) - bytes;
-  return untouched <= bytes / 8 ? Density::kDense : Density::kSparse;
+  return untouched <= bytes / 4 ? Density::kDense : Density::kSparse;
 }
 
 }  // namespace granary

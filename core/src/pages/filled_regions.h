@@ -1,6 +1,6 @@
-// A huge page that backs the first span of an untouched region makes the free granules beside it
-// resident, too. They count as clean at first: they read as zero, and a growing heap uses them
-// soon. Those that are still free at the end of the interval become dirty.
+// A huge page that backs the first span of an untouched region, or the end of a block there, makes
+// the free granules beside it resident, too. They count as clean at first: they read as zero, and a
+// growing heap uses them soon. Those that are still free at the end of the interval become dirty.
 #pragma once
 
 #include "pages/page_core.h"
@@ -12,7 +12,8 @@ class FilledRegions {
  public:
   void Bind(PageCore<System>& core) { core_ = &core; }
 
-  // All functions are called with the lock. This one precedes the first span in the free tracker t.
+  // All functions are called with the lock. This one precedes the first span or the end of a block
+  // in t, which has no used granules.
   void Note(Tracker* t) {
     if (!t->MayBeHuge() || t->dirty_count > 0) return;
     t->filled = true;
@@ -24,7 +25,7 @@ class FilledRegions {
 
   // Marks the free granules of t as dirty.
   void CountDirty(Tracker* t) {
-    if (!t->filled || t->state != Tracker::State::kSpans) return;
+    if (!t->filled || !t->in_use()) return;
     t->filled = false;
     const size_t before = t->dirty_count;
     for (BitRun run = NextRun(t->used, 0, Tracker::kGranules, false); run.count > 0;

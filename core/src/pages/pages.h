@@ -42,7 +42,7 @@ class PageHeap {
     space_.Bind(core_, transit_, huge_);
     spans_.Bind(core_, transit_, huge_, filled_, space_);
     moves_.Bind(core_, transit_);
-    blocks_.Bind(core_, transit_, space_, moves_);
+    blocks_.Bind(core_, transit_, filled_, space_, moves_);
     ahead_.Bind(core_, transit_, huge_, space_);
     purger_.Bind(core_, transit_, huge_, space_, spans_, blocks_);
   }

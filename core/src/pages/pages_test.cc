@@ -184,6 +184,29 @@ TEST(PageHeap, MemoryThatAHugePageFilledInIsDueLikeOtherMemory) {
   pages.heap.Verify();
 }
 
+// So does the end of a block, whose last region only grows, shrinks or ends with the block.
+TEST(PageHeap, MemoryBehindABlockThatAHugePageFilledInIsPurged) {
+  FakePages pages;
+  pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);
+  constexpr size_t kBytes = 9 * kMiB, kTail = 10 * kMiB - kBytes;
+  void* const block = pages.heap.AllocateLarge(kBytes, 1, 0).p;
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u) << "a block that grows wants it";
+  pages.heap.EndInterval();
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTail);
+  ASSERT_TRUE(pages.heap.ResizeLarge(block, kBytes + kGranule));
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTail - kGranule);
+  pages.heap.EndInterval();
+  EXPECT_EQ(pages.heap.PurgeDue(kTrackerBytes), kTail - kGranule);
+  EXPECT_EQ(FakeOs::counts().split, 1u);
+  pages.heap.Verify();
+  // A block that ends within the interval leaves it to the next one.
+  void* const next = pages.heap.AllocateLarge(kBytes, 1, 0).p;
+  pages.heap.FreeLarge(next);
+  EXPECT_EQ(pages.heap.dirty_bytes(), 10 * kMiB);
+  pages.heap.FreeLarge(block);
+  pages.heap.Verify();
+}
+
 TEST(PageHeap, AHugePageOfWhichAPartGoesIsSplitOnce) {
   FakePages pages;
   pages.heap.SetHuge(PageHeap<FakeOs>::Huge::kAlways);

@@ -55,6 +55,9 @@ struct Tracker {
     prepared = filled = false;
   }
 
+  bool in_use() const {
+    return state == State::kSpans || state == State::kLargeHead || state == State::kLargeBody;
+  }
   bool MayBeHuge() const { return huge_allowed && !split; }
 
   void Use(size_t first, size_t count) {
