@@ -61,7 +61,11 @@ void* ReallocateLarge(void* p, size_t old_size, size_t size) {
   }
   if (layers.profile().Collects() && !profiler::Unsample(p)) [[unlikely]]
     return q;
-  layers.FreeLarge(p, old_size);
+  if (move.bytes >= layers.pages().LargeSize(p)) {
+    layers.pages().FreeMovedLarge(p);
+  } else {
+    layers.FreeLarge(p, old_size);
+  }
   return q;
 }
 

@@ -51,16 +51,25 @@ class Blocks {
   void Free(void* p, bool at_once) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
     const size_t granules = DivideUp(head->bytes, kGranule);
-    Finish(head, at_once && System::Purge(p, granules * kGranule));
+    const bool purged = at_once && System::Purge(p, granules * kGranule);
+    if (purged) core_->figures.Purged(granules);
+    Finish(head, purged);
   }
-  // The same for a block whose pages its owner has purged.
-  void FreePurged(void* p) noexcept { Finish(core_->map->TrackerAt(p), true); }
+  // The same for a block whose pages its owner has purged,
+  void FreePurged(void* p) noexcept {
+    Tracker* const head = core_->map->TrackerAt(p);
+    core_->figures.Purged(DivideUp(head->bytes, kGranule));
+    FreeMoved(p);
+  }
+  // or has moved elsewhere.
+  void FreeMoved(void* p) noexcept { Finish(core_->map->TrackerAt(p), true); }
 
   // Changes the size in place; false if the space after the block is in use.
   bool Resize(void* p, size_t bytes) noexcept {
     Tracker* const head = core_->map->TrackerAt(p);
-    const size_t requested = bytes;
+    const size_t requested = bytes, old_bytes = head->bytes;
     bytes = RoundUp(bytes, core_->os_page);
+    typename PageMoves<System>::Plan plan;
     {
       Locked hold(core_->mutex);
       AwaitTail(head);
@@ -70,8 +79,11 @@ class Blocks {
         if (core_->figures.Exceeds(after - before)) return false;
         if (!Extend(head, DivideUp(bytes, kTrackerBytes))) return false;
       }
-      if (after > before) NoteTail(head, after);
-      if (after > before) Use(head, before, after);
+      if (after > before) {
+        PlanMoves(head, before, bytes, &plan);
+        NoteTail(head, after);
+        Use(head, before, after);
+      }
       if (after < before) Unuse(head, after, before, true);
       const bool shrinks = bytes < head->bytes;
       core_->figures.ResizeBlock(head->bytes, bytes);
@@ -80,7 +92,12 @@ class Blocks {
       if (shrinks) Trim(head, DivideUp(bytes, kTrackerBytes));
     }
     PurgeBehind(head);  // a block that grew may use only a part of a dirty region
-    return true;
+    bool lost = false;
+    const size_t moved = moves_->Run(plan, &lost);
+    if (!lost) return true;
+    CutBefore(p, static_cast<size_t>(plan.to[moved]->base - head->base));
+    Resize(p, old_bytes);
+    return false;
   }
 
   // Ends the block at p before `offset`, because the heap lost the region there. False if that is
@@ -167,6 +184,15 @@ class Blocks {
     if (last->used_count == 0) filled_->Note(last);
   }
 
+  // Called before a block of `before` granules grows to `bytes`. It will fill the region that it
+  // enters, unless that is a large part of it.
+  void PlanMoves(Tracker* head, size_t before, size_t bytes,
+                 typename PageMoves<System>::Plan* plan) noexcept {
+    const bool dense = DensityOf(bytes) == Density::kDense;
+    const size_t end = dense ? DivideUp(bytes, kTrackerBytes) : bytes / kTrackerBytes;
+    moves_->Prepare(head, DivideUp(before, Tracker::kGranules), end, plan);
+  }
+
   void Unuse(Tracker* head, size_t from, size_t to, bool dirty) noexcept {
     ForPieces(head, from, to, [dirty](Tracker* t, size_t first, size_t count) {
       t->Unuse(first, count);
@@ -199,7 +225,7 @@ class Blocks {
     head->bytes = RoundUp(bytes, core_->os_page);
     SetRequested(head, bytes);
     core_->figures.MakeBlock(head->bytes);
-    moves_->Prepare(head, head->bytes / kTrackerBytes, plan);
+    moves_->Prepare(head, 0, head->bytes / kTrackerBytes, plan);
     Memory memory{head->base};
     const size_t granules = DivideUp(head->bytes, kGranule);
     NoteTail(head, granules);
@@ -207,10 +233,9 @@ class Blocks {
     return memory;
   }
 
-  void Finish(Tracker* head, bool purged) noexcept {
+  void Finish(Tracker* head, bool clean) noexcept {
     Locked hold(core_->mutex);
-    if (purged) core_->figures.Purged(DivideUp(head->bytes, kGranule));
-    core_->free.Add(head, End(head, !purged));
+    core_->free.Add(head, End(head, !clean));
   }
 
   // Called with the lock, when the block ends. Returns its number of trackers.

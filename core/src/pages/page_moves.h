@@ -1,11 +1,12 @@
-// Moves the pages of dirty free regions into a new block: a block seldom fits the gaps between
-// regions in use, and faulting it in would raise the peak. A move of 2 MiB costs the kernel one
-// entry of a page table (docs/decisions/0011-move-pages-into-blocks.md).
+// Moves the pages of dirty free regions into a block that is new or grows: a block seldom fits the
+// gaps between regions in use, and faulting it in would raise the peak. A move of 2 MiB costs the
+// kernel one entry of a page table (docs/decisions/0011-move-pages-into-blocks.md).
 #pragma once
 
 #include <cstddef>
 
 #include "base/compiler.h"
+#include "pages/filled_regions.h"
 #include "pages/huge_pages.h"
 #include "pages/page_core.h"
 #include "pages/transit.h"
@@ -22,17 +23,18 @@ class PageMoves {
     size_t count = 0;
   };
 
-  void Bind(PageCore<System>& core, Transit<System>& transit) {
+  void Bind(PageCore<System>& core, Transit<System>& transit, FilledRegions<System>& filled) {
     core_ = &core;
     transit_ = &transit;
+    filled_ = &filled;
   }
 
-  // Called with the lock, for a block without used granules: plans the moves into its first `whole`
-  // regions. The sources are in transit from then on.
-  GRANARY_COLD void Prepare(Tracker* head, size_t whole, Plan* plan) noexcept {
+  // Called with the lock: plans the moves into the regions [first, end) of a block, which have no
+  // used granules. The sources are in transit from then on.
+  GRANARY_COLD void Prepare(Tracker* head, size_t first, size_t end, Plan* plan) noexcept {
     if (refused_ || core_->figures.dirty() < Tracker::kGranules) return;
     size_t wanted = 0;
-    for (size_t i = 0; i < whole && wanted < kMost; ++i) {
+    for (size_t i = first; i < end && wanted < kMost; ++i) {
       Tracker* const t = core_->At(head, i);
       if (t->dirty_count == 0 && !t->split && (t->moved_in || moved_ + wanted < kMostMoved))
         plan->to[wanted++] = t;
@@ -84,11 +86,13 @@ class PageMoves {
   // default.
   static constexpr size_t kMostMoved = 8192;
 
-  // Pages that the system did not move stay in their place.
+  // Pages that the system did not move stay in their place. Those that it moved behind the end of
+  // the block are dirty.
   void Arrive(Tracker* from, Tracker* to, bool moved) noexcept {
     if (moved) {
       moved_ += to->moved_in ? 0 : 1;
-      to->moved_in = true;
+      to->moved_in = to->filled = true;
+      filled_->CountDirty(to);
     } else {
       from->MarkDirty(0, Tracker::kGranules);
       core_->figures.AddDirty(Tracker::kGranules);
@@ -98,6 +102,7 @@ class PageMoves {
 
   PageCore<System>* core_ = nullptr;
   Transit<System>* transit_ = nullptr;
+  FilledRegions<System>* filled_ = nullptr;
   size_t moved_ = 0;
   bool refused_ = false;  // after one refusal no move is attempted
 };

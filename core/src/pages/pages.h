@@ -41,7 +41,7 @@ class PageHeap {
     filled_.Bind(core_);
     space_.Bind(core_, transit_, huge_);
     spans_.Bind(core_, transit_, huge_, filled_, space_);
-    moves_.Bind(core_, transit_);
+    moves_.Bind(core_, transit_, filled_);
     blocks_.Bind(core_, transit_, filled_, space_, moves_);
     ahead_.Bind(core_, transit_, huge_, space_);
     purger_.Bind(core_, transit_, huge_, space_, spans_, blocks_);
@@ -69,6 +69,8 @@ class PageHeap {
   }
   void FreeLarge(void* p, bool at_once = false) noexcept { blocks_.Free(p, at_once); }
   void FreePurgedLarge(void* p) noexcept { blocks_.FreePurged(p); }
+  // For a block whose pages MoveLarge has moved, all of them.
+  void FreeMovedLarge(void* p) noexcept { blocks_.FreeMoved(p); }
   bool ResizeLarge(void* p, size_t bytes) noexcept {
     return bytes <= kMaxRequest - kTrackerBytes && blocks_.Resize(p, bytes);
   }

@@ -407,7 +407,8 @@ TEST(PageHeap, MovesPagesBetweenBlocks) {
   EXPECT_EQ(to[0], 1);
   EXPECT_EQ(to[3 * kMiB - 1], 2);
   EXPECT_EQ(from[0], 0);
-  pages.heap.FreeLarge(from);
+  pages.heap.FreeMovedLarge(from);
+  EXPECT_EQ(pages.heap.dirty_bytes(), 0u);
   pages.heap.FreeLarge(to);
   pages.heap.Verify();
 }
@@ -450,6 +451,45 @@ TEST(PageHeap, PagesThatTheSystemWillNotMoveStay) {
   EXPECT_TRUE(memory.Zero());
   EXPECT_EQ(pages.heap.dirty_bytes(), 2 * kTrackerBytes);
   EXPECT_EQ(*holes.blocks[0], 7);
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, PagesOfHolesMoveIntoABlockThatGrows) {
+  FakePages pages;
+  constexpr size_t kBytes = 4 * kTrackerBytes;
+  auto* const p = static_cast<char*>(pages.heap.AllocateLarge(kBytes, 1, 2 * kBytes).p);
+  std::memset(p, 1, kBytes);
+  const Holes holes(pages.heap);
+  ASSERT_TRUE(pages.heap.ResizeLarge(p, kBytes + kGranule));
+  EXPECT_EQ(FakeOs::counts().move, 1u);
+  EXPECT_EQ(p[kBytes - 1], 1);
+  EXPECT_EQ(p[kBytes], 7);
+  EXPECT_EQ(pages.heap.dirty_bytes(), 2 * kTrackerBytes - kGranule) << "a hole, and behind the end";
+  ASSERT_TRUE(pages.heap.ResizeLarge(p, kBytes + kTrackerBytes));
+  EXPECT_EQ(FakeOs::counts().move, 1u) << "it entered no region";
+  EXPECT_EQ(pages.heap.dirty_bytes(), kTrackerBytes);
+  pages.heap.Verify();
+  ASSERT_TRUE(pages.heap.ResizeLarge(p, kBytes));
+  EXPECT_EQ(pages.heap.PurgeAll(), 2 * kTrackerBytes);
+  for (const size_t kept : {1, 3}) EXPECT_EQ(*holes.blocks[kept], 7);
+  pages.heap.Verify();
+}
+
+TEST(PageHeap, ABlockThatCannotGrowAfterALossKeepsItsSize) {
+  FakePages pages;
+  constexpr size_t kBytes = 4 * kTrackerBytes;
+  auto* const p = static_cast<char*>(pages.heap.AllocateLarge(kBytes - kMiB, 1, 2 * kBytes).p);
+  std::memset(p, 1, kBytes - kMiB);
+  const Holes holes(pages.heap);
+  FakeOs::LoseTargetAfter(1);
+  EXPECT_FALSE(pages.heap.ResizeLarge(p, kBytes + 2 * kTrackerBytes));
+  EXPECT_EQ(FakeOs::counts().move, 2u);
+  EXPECT_EQ(pages.heap.LargeSize(p), kBytes - kMiB);
+  EXPECT_EQ(p[kBytes - kMiB - 1], 1);
+  pages.heap.Verify();
+  EXPECT_TRUE(pages.heap.ResizeLarge(p, kBytes)) << "up to the loss";
+  pages.heap.FreeLarge(p);
+  pages.heap.PurgeAll();
   pages.heap.Verify();
 }
 
