@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/lib.inc"
 need ruby
 cat >"$work/load.rb" <<'RUBY'
-require 'digest'
+require 'digest/sha2' # before the threads: loading it on first use is not thread-safe
 require 'json'
 require 'zlib'
 
