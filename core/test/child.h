@@ -18,6 +18,29 @@ inline int WaitFor(pid_t child) {
   return status;
 }
 
+// Runs `program` in a child; returns how the child ended, and what it wrote to stderr as text.
+template <class Program>
+int RunAndListen(Program program, char* text, size_t room) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    EndIfStuck();
+    program();
+    _exit(0);
+  }
+  close(ends[1]);
+  size_t size = 0;
+  for (ssize_t n; size + 1 < room && (n = read(ends[0], text + size, room - 1 - size)) > 0;) {
+    size += static_cast<size_t>(n);
+  }
+  text[size] = 0;
+  close(ends[0]);
+  return WaitFor(child);
+}
+
 inline void ExpectCleanEnd(int status) {
   if (status == 0) return;
   fprintf(stderr, "a child %s %d\n",

@@ -80,7 +80,8 @@ class Blocks {
         if (!Extend(head, DivideUp(bytes, kTrackerBytes))) return false;
       }
       if (after > before) {
-        PlanMoves(head, before, bytes, &plan);
+        const size_t entered = DivideUp(before, Tracker::kGranules);
+        moves_->Prepare(head, entered, WholeRegions(bytes), &plan);
         NoteTail(head, after);
         Use(head, before, after);
       }
@@ -184,13 +185,12 @@ class Blocks {
     if (last->used_count == 0) filled_->Note(last);
   }
 
-  // Called before a block of `before` granules grows to `bytes`. It will fill the region that it
-  // enters, unless that is a large part of it.
-  void PlanMoves(Tracker* head, size_t before, size_t bytes,
-                 typename PageMoves<System>::Plan* plan) noexcept {
+  // The regions that a block of `bytes` may keep resident as a whole. A small part of the last one
+  // stays dirty until the end of the interval: a block that grows enters it, and if the block is
+  // freed earlier, the next one uses it without a fault.
+  static size_t WholeRegions(size_t bytes) {
     const bool dense = DensityOf(bytes) == Density::kDense;
-    const size_t end = dense ? DivideUp(bytes, kTrackerBytes) : bytes / kTrackerBytes;
-    moves_->Prepare(head, DivideUp(before, Tracker::kGranules), end, plan);
+    return dense ? DivideUp(bytes, kTrackerBytes) : bytes / kTrackerBytes;
   }
 
   void Unuse(Tracker* head, size_t from, size_t to, bool dirty) noexcept {
@@ -270,14 +270,10 @@ class Blocks {
     core_->free.Add(core_->At(head, trackers), count);
   }
 
-  // Purges dirty memory after the end of a block, which no other block can use. A small part of the
-  // block's last region stays dirty until the end of the interval: if the block is freed earlier,
-  // the next block uses it without a fault.
+  // Purges dirty memory after the end of a block, which no other block can use.
   void PurgeBehind(Tracker* head) noexcept {
     Locked hold(core_->mutex);
-    const bool waits = DensityOf(head->bytes) == Density::kDense;
-    size_t i = waits ? DivideUp(head->bytes, kTrackerBytes) : head->bytes / kTrackerBytes;
-    for (; i < head->trackers; ++i) {
+    for (size_t i = WholeRegions(head->bytes); i < head->trackers; ++i) {
       Tracker* const t = core_->At(head, i);
       // This is in the program's own call, and the region becomes free with the block: a split
       // would cost more than it saves.

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "../check.h"
 #include "../child.h"
 
 extern "C" int granary_set_options(const char* text) __attribute__((weak));
@@ -114,27 +113,13 @@ void KeepsItsStack() {
 
 // Runs `program` in a child, which must die by SIGSEGV after it said `expected`.
 void Expect(void (*program)(), const char* expected) {
-  int ends[2];
-  CHECK(pipe(ends) == 0);
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
-    EndIfStuck();
+  static char text[1 << 16];
+  const auto with_guards = [program] {
     CHECK(granary_set_options("guard_sample:20000") == 0);
     program();
-    _exit(0);
-  }
-  close(ends[1]);
-  static char text[1 << 16];
-  size_t size = 0;
-  for (ssize_t n; (n = read(ends[0], text + size, sizeof text - 1 - size)) > 0;) {
-    size += static_cast<size_t>(n);
-  }
-  text[size] = 0;
-  close(ends[0]);
-  const int status = WaitFor(child);
-  if (strcmp(text, expected) != 0) SayRaw(text, size);
+  };
+  const int status = RunAndListen(with_guards, text, sizeof text);
+  if (strcmp(text, expected) != 0) SayRaw(text, strlen(text));
   CHECK(strcmp(text, expected) == 0);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }

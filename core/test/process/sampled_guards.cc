@@ -4,11 +4,10 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <new>
 
-#include "../check.h"
+#include "../child.h"
 
 extern "C" int granary_set_options(const char* text) __attribute__((weak));
 
@@ -110,27 +109,12 @@ void ReadFreedUnderALaterHandler() {
 
 // Runs `commit` in a child with guards; returns the child's status and what it wrote to stderr.
 int Run(void (*commit)(), bool own_handler, char* text, size_t room) {
-  int ends[2];
-  CHECK(pipe(ends) == 0);
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
+  const auto with_guards = [=] {
     if (own_handler) signal(SIGSEGV, OwnHandler);
     CHECK(granary_set_options("guard_sample:20000") == 0);
     commit();
-    _exit(0);
-  }
-  close(ends[1]);
-  size_t size = 0;
-  for (ssize_t n; size + 1 < room && (n = read(ends[0], text + size, room - 1 - size)) > 0;) {
-    size += static_cast<size_t>(n);
-  }
-  text[size] = 0;
-  close(ends[0]);
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  return status;
+  };
+  return RunAndListen(with_guards, text, room);
 }
 
 void EachMisuseIsReported() {
